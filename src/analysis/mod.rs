@@ -1,0 +1,1 @@
+//! What the measurements mean. Pure: no clock, file or socket.

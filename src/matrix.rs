@@ -1,0 +1,1 @@
+//! Plan → ordered cells.

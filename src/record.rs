@@ -1,0 +1,503 @@
+//! What was measured, before anything is concluded from it. One [`CellRecord`] a cell; the whole
+//! [`Run`] is what a run folder holds, and all that the analysis and the report may look at.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Criteria, OpenLoop, Step, Warning};
+use crate::units::{Bytes, Millis, Ratio, Span};
+
+/// Latencies of one class of events: an HdrHistogram in nanoseconds with 3 significant digits, and
+/// minimum, maximum and sum exactly.
+#[derive(Debug, Clone)]
+pub struct Latency {
+    histogram: Histogram<u64>,
+    min: u64,
+    max: u64,
+    sum: u128,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Latency {
+    /// Longest latency that is told apart, in nanoseconds: one hour. Longer values raise the
+    /// exact maximum and count in the top bucket (the histogram resizes up to there by itself).
+    pub const HIGHEST: u64 = 3_600_000_000_000;
+
+    /// No events yet.
+    pub fn new() -> Self {
+        #[expect(clippy::expect_used, reason = "3 digits are always valid")]
+        let mut histogram = Histogram::new(3).expect("3 significant digits are valid");
+        histogram.auto(true);
+        Self {
+            histogram,
+            min: u64::MAX,
+            max: 0,
+            sum: 0,
+        }
+    }
+
+    /// Counts one event of `nanos` nanoseconds.
+    pub fn record(&mut self, nanos: u64) {
+        self.histogram
+            .saturating_record(nanos.clamp(1, Self::HIGHEST));
+        self.min = self.min.min(nanos);
+        self.max = self.max.max(nanos);
+        self.sum += u128::from(nanos);
+    }
+
+    /// Adds all events of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count() == 0 {
+            return;
+        }
+        // Only fails when `self` cannot resize; it can.
+        let _ = self.histogram.add(&other.histogram);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.sum += other.sum;
+    }
+
+    /// Forgets all events, keeping the memory.
+    pub fn clear(&mut self) {
+        self.histogram.reset();
+        self.min = u64::MAX;
+        self.max = 0;
+        self.sum = 0;
+    }
+
+    /// Rebuilds from a stored histogram and the exact figures beside it.
+    pub fn from_parts(mut histogram: Histogram<u64>, min: u64, max: u64, sum: u128) -> Self {
+        histogram.auto(true);
+        Self {
+            histogram,
+            min,
+            max,
+            sum,
+        }
+    }
+
+    /// The histogram, for storing.
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+
+    /// Number of events.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// Sum of all latencies in nanoseconds, exact.
+    pub fn sum_nanos(&self) -> u128 {
+        self.sum
+    }
+
+    /// Smallest latency in nanoseconds, exact; `None` without events.
+    pub fn min_nanos(&self) -> Option<u64> {
+        (self.count() > 0).then_some(self.min)
+    }
+
+    /// Largest latency in nanoseconds, exact; `None` without events.
+    pub fn max_nanos(&self) -> Option<u64> {
+        (self.count() > 0).then_some(self.max)
+    }
+
+    /// Arithmetic mean, exact; `None` without events.
+    pub fn mean(&self) -> Option<Millis> {
+        (self.count() > 0).then(|| Millis(self.sum as f64 / self.count() as f64 / 1e6))
+    }
+
+    /// The value that `quantile` (0..=1) of the events do not exceed, within 0.1 %, never outside
+    /// the exact minimum and maximum; `None` without events.
+    pub fn quantile(&self, quantile: f64) -> Option<Millis> {
+        (self.count() > 0).then(|| {
+            Millis::from_nanos(
+                self.histogram
+                    .value_at_quantile(quantile)
+                    .clamp(self.min, self.max),
+            )
+        })
+    }
+}
+
+/// Which part of a cell an interval belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// The per-cell discard: shown, never part of a figure.
+    Discard,
+    /// The measured time.
+    Measure,
+}
+
+/// Errors of one kind within an interval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorCount {
+    /// The server's error code; 0: the connection was lost.
+    pub code: u16,
+    /// Statement class, or `connect`, `begin`, `commit`.
+    pub statement: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// One interval of a cell. An event belongs to the interval in which it ended.
+#[derive(Debug, Clone)]
+pub struct Interval {
+    /// Start and end in seconds after all clients were connected and released.
+    pub start: f64,
+    /// See `start`.
+    pub end: f64,
+    /// Discarded or measured.
+    pub phase: Phase,
+    /// Transactions that ended well.
+    pub done: u64,
+    /// Transactions given up after their retries.
+    pub failed: u64,
+    /// Open loop: arrivals for which the backlog had no room.
+    pub dropped: u64,
+    /// Open loop: arrivals that became due.
+    pub arrivals: u64,
+    /// Attempts of a transaction after its first.
+    pub retries: u64,
+    /// Connections made anew after a loss.
+    pub reconnects: u64,
+    /// Statements with a result set.
+    pub reads: u64,
+    /// Statements with affected rows.
+    pub writes: u64,
+    /// Other statements (BEGIN, COMMIT, ROLLBACK, an update that found no row).
+    pub others: u64,
+    /// Client-seconds in which a client was connected.
+    pub connected_seconds: f64,
+    /// Open loop: largest backlog seen.
+    pub backlog: u64,
+    /// Latency of transactions that ended well. Closed loop: from the first statement sent to the last answer
+    /// (retries included). Open loop: response time, from the due instant.
+    pub latency: Latency,
+    /// Open loop only: service time, from when a client took the transaction up.
+    pub service: Option<Latency>,
+    /// Errors by code and statement.
+    pub errors: Vec<ErrorCount>,
+}
+
+impl Interval {
+    /// Length in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.end - self.start
+    }
+
+    /// Statements sent and answered.
+    pub fn queries(&self) -> u64 {
+        self.reads + self.writes + self.others
+    }
+}
+
+/// Figures of one statement class over the measured time of a cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StatementRecord {
+    /// Class name.
+    pub class: String,
+    /// Answers received.
+    pub count: u64,
+    /// Mean; `None` without events.
+    pub avg: Option<Millis>,
+    /// 95th percentile.
+    pub p95: Option<Millis>,
+    /// 99th percentile.
+    pub p99: Option<Millis>,
+    /// Maximum, exact.
+    pub max: Option<Millis>,
+}
+
+/// How a cell ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CellStatus {
+    /// It ran to its end.
+    Completed,
+    /// It ended on time but transactions in flight had to be killed.
+    Truncated,
+    /// An error ended it.
+    Failed,
+    /// The guard ended it.
+    Stopped,
+    /// The user ended it.
+    Interrupted,
+    /// It was not started.
+    Skipped,
+}
+
+/// What capbench itself used during the measured time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClientUsage {
+    /// CPU in user mode, seconds, whole process.
+    pub user_seconds: f64,
+    /// CPU in kernel mode, seconds, whole process.
+    pub system_seconds: f64,
+    /// Resident memory at the end.
+    pub resident: Bytes,
+    /// Share of the time in which the busiest worker was not waiting for events.
+    pub busiest_worker: Ratio,
+    /// 99th percentile of the time an answer waited for its worker (readable until handled).
+    pub lateness_p99: Option<Millis>,
+    /// Largest such time.
+    pub lateness_max: Option<Millis>,
+}
+
+/// One cell: repeat × variant × workload × step.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CellRecord {
+    /// Position in the run, from 1.
+    pub index: u32,
+    /// Pass over the variants, from 1.
+    pub repeat: u32,
+    /// Variant name.
+    pub variant: String,
+    /// Workload name.
+    pub workload: String,
+    /// Ladder step.
+    pub step: Step,
+    /// Concurrent clients.
+    pub clients: u32,
+    /// How it ended.
+    pub status: CellStatus,
+    /// Why it did not complete.
+    pub reason: Option<String>,
+    /// When the clients were released (UTC, RFC 3339); `None`: never.
+    pub started_at: Option<String>,
+    /// Seconds from the release to the end of the measured time.
+    pub seconds: f64,
+    /// Mean think time per transaction, milliseconds (0: none).
+    pub think_time_ms: f64,
+    /// Transactions per client in the measured time.
+    pub per_client: Vec<u64>,
+    /// Seconds in which at least one client was not connected.
+    pub outage_seconds: f64,
+    /// Longest time from losing a connection to having it back; `None`: nothing was lost or nothing came back.
+    pub recovery_seconds: Option<f64>,
+    /// By statement class.
+    pub statements: Vec<StatementRecord>,
+    /// capbench's own use.
+    pub client: ClientUsage,
+    /// Settings or facts that differed from the declared ones before or after the cell.
+    pub differences: Vec<String>,
+    /// The intervals; stored in intervals.csv and latency/, not in run.json.
+    #[serde(skip)]
+    pub intervals: Vec<Interval>,
+    /// Server counters, raw values, once an interval and at both ends; stored in server.csv.
+    #[serde(skip)]
+    pub server: Vec<Sample>,
+    /// Host figures once an interval; stored in host.csv.
+    #[serde(skip)]
+    pub host: Vec<Sample>,
+}
+
+/// One reading of a probe.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sample {
+    /// Seconds after the clients were released (negative: before).
+    pub at: f64,
+    /// Name → value. A counter the server does not have is not in the map.
+    pub values: BTreeMap<String, f64>,
+}
+
+/// Which family a server belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Flavour {
+    /// MySQL and Percona Server.
+    MySql,
+    /// MariaDB.
+    MariaDb,
+}
+
+/// Who the server is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServerIdentity {
+    /// MySQL or MariaDB.
+    pub flavour: Flavour,
+    /// `SELECT VERSION()`.
+    pub version: String,
+    /// `@@version_comment`.
+    pub comment: String,
+    /// `@@server_uuid` (MySQL) or `@@server_uid` (MariaDB ≥ 10.11), if any.
+    pub uuid: Option<String>,
+    /// Address or socket as shown to people; `private server` for a managed one.
+    pub address: String,
+    /// Whether it runs on this host, as far as can be told.
+    pub local: bool,
+    /// Negotiated TLS version and cipher of the load, or `none`.
+    pub tls: String,
+    /// Round trip of an empty query, median of 21.
+    pub round_trip: Millis,
+    /// All global variables at the start of the run.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// The machine that makes the load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostFacts {
+    /// Host name.
+    pub name: String,
+    /// Kernel and distribution.
+    pub system: String,
+    /// Processor model.
+    pub cpu: String,
+    /// Cores that capbench may use.
+    pub cores: u32,
+    /// Memory.
+    pub memory: Bytes,
+    /// Mean stolen CPU share since boot, if known.
+    pub stolen: Option<Ratio>,
+}
+
+/// What data there was.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DatasetFacts {
+    /// Tables.
+    pub tables: u32,
+    /// Rows per table as loaded.
+    pub rows: u64,
+    /// Data and index length of all tables, measured after loading.
+    pub bytes: Bytes,
+    /// The buffer pool it was compared with (the largest of the variants).
+    pub buffer_pool: Bytes,
+    /// Seconds that loading took; `None`: found as it was.
+    pub load_seconds: Option<f64>,
+    /// `loaded`, `reused`, `existing`.
+    pub origin: String,
+}
+
+impl DatasetFacts {
+    /// Data against buffer pool; `None` when the pool is unknown.
+    pub fn ratio(&self) -> Option<f64> {
+        (self.buffer_pool.0 > 0).then(|| self.bytes.0 as f64 / self.buffer_pool.0 as f64)
+    }
+}
+
+/// A variable that a variant asked for and what the server made of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AppliedSetting {
+    /// Variable.
+    pub name: String,
+    /// Value before.
+    pub before: Option<String>,
+    /// Value asked for.
+    pub asked: String,
+    /// Value read back.
+    pub took: Option<String>,
+}
+
+/// A variant as it was run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VariantRecord {
+    /// Name.
+    pub name: String,
+    /// What it changed.
+    pub settings: Vec<AppliedSetting>,
+    /// Whether the server was restarted for it.
+    pub restarted: bool,
+    /// Variables that differ from the baseline's as measured, name → (baseline, this); the declared ones included.
+    pub differs: BTreeMap<String, (String, String)>,
+    /// Several variables moved at once, with the author's consent.
+    pub several: bool,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "how", content = "why")]
+pub enum RunEnd {
+    /// Not yet: the record of a run that was cut off.
+    Running,
+    /// All cells were tried.
+    Completed,
+    /// The guard or `on_failure = "stop"` ended it.
+    Stopped(String),
+    /// The user ended it.
+    Interrupted,
+    /// An error outside a cell ended it.
+    Failed(String),
+}
+
+/// A statement mix of a workload as it was run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadRecord {
+    /// Name.
+    pub name: String,
+    /// One sentence.
+    pub description: String,
+    /// `10 × point_select: SELECT c FROM sbtest{table} WHERE id=?` … one line a statement, transaction by transaction.
+    pub mix: Vec<String>,
+}
+
+/// The manifest and the cells of one run: everything a run folder holds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Run {
+    /// Version of this format.
+    pub format: u32,
+    /// capbench's version.
+    pub tool: String,
+    /// The plan's name.
+    pub name: String,
+    /// SHA-256 of plan.toml, hexadecimal.
+    pub plan_sha256: String,
+    /// The command line.
+    pub command: String,
+    /// Seed.
+    pub seed: u64,
+    /// Start, UTC, RFC 3339.
+    pub started_at: String,
+    /// End, UTC, RFC 3339.
+    pub ended_at: Option<String>,
+    /// How it ended.
+    pub end: RunEnd,
+    /// The author's words.
+    pub environment: Vec<(String, String)>,
+    /// The server; `None`: it was never reached.
+    pub server: Option<ServerIdentity>,
+    /// The load machine.
+    pub host: HostFacts,
+    /// The data; `None`: never made.
+    pub dataset: Option<DatasetFacts>,
+    /// Settings for the whole run.
+    pub settings: Vec<AppliedSetting>,
+    /// The variants in order.
+    pub variants: Vec<VariantRecord>,
+    /// The workloads in order.
+    pub workloads: Vec<WorkloadRecord>,
+    /// `prepared` or `text`.
+    pub protocol: String,
+    /// Distribution of row ids, for people.
+    pub access: String,
+    /// Open loop, if any.
+    pub open: Option<OpenLoop>,
+    /// Per-cell discard.
+    pub discard: Span,
+    /// Measured time of a cell.
+    pub measure: Span,
+    /// Interval.
+    pub interval: Span,
+    /// Passes.
+    pub repeats: u32,
+    /// Warm-up before each variant, for people.
+    pub warmup: String,
+    /// Data reset, for people.
+    pub reset: String,
+    /// Knee policy.
+    pub knee_gain: Ratio,
+    /// Criteria of the plan.
+    pub criteria: Criteria,
+    /// Warnings about plan, server and machine.
+    pub warnings: Vec<Warning>,
+    /// The cells in the order of the run.
+    pub cells: Vec<CellRecord>,
+    /// Signals that could not be read, with the reason (`INNODB_METRICS: access denied`).
+    pub unavailable: Vec<String>,
+}

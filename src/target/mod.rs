@@ -1,0 +1,5 @@
+//! The server under test.
+
+mod endpoint;
+
+pub use endpoint::{Endpoint, Secret};

@@ -1,0 +1,234 @@
+//! Quantities with their unit: one type each, one `Display` each.
+//!
+//! A number that a person reads never travels as a bare `f64`.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A quantity of storage or memory in bytes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// Reads `"12GiB"`, `"512 MiB"`, `"64K"` or a plain number of bytes. `K`, `M`, `G`, `T` (with or
+    /// without `iB`) are powers of 1024; `kB`, `MB`, `GB`, `TB` powers of 1000.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let digits = text
+            .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
+            .unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let number: f64 = number
+            .replace('_', "")
+            .parse()
+            .map_err(|_| format!("`{text}` does not start with a number"))?;
+        let factor: f64 = match unit.trim() {
+            "" | "B" => 1.0,
+            "K" | "k" | "KiB" => 1024.0,
+            "M" | "MiB" => 1024.0 * 1024.0,
+            "G" | "GiB" => 1024.0 * 1024.0 * 1024.0,
+            "T" | "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+            "kB" | "KB" => 1e3,
+            "MB" => 1e6,
+            "GB" => 1e9,
+            "TB" => 1e12,
+            other => {
+                return Err(format!(
+                    "`{other}` is not a unit of size; use KiB, MiB, GiB or TiB"
+                ));
+            }
+        };
+        let bytes = number * factor;
+        if !bytes.is_finite() || bytes > 9e18 {
+            return Err(format!("`{text}` is too large"));
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "range checked above"
+        )]
+        Ok(Self(bytes.round() as u64))
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+        if self.0 < 1024 {
+            return write!(f, "{} B", self.0);
+        }
+        let mut value = self.0 as f64 / 1024.0;
+        let mut unit = 0;
+        while value >= 1023.95 && unit < UNITS.len() - 1 {
+            value /= 1024.0;
+            unit += 1;
+        }
+        write!(f, "{value:.1} {}", UNITS[unit])
+    }
+}
+
+/// A latency or a short duration in milliseconds. Displays with as many decimals as three
+/// significant digits need: `0.152`, `1.52`, `15.2`, `152`.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Millis(pub f64);
+
+impl Millis {
+    /// From nanoseconds, the unit in which the load engine records.
+    pub fn from_nanos(nanos: u64) -> Self {
+        Self(nanos as f64 / 1e6)
+    }
+}
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimals = match self.0.abs() {
+            v if v < 1.0 => 3,
+            v if v < 10.0 => 2,
+            v if v < 100.0 => 1,
+            _ => 0,
+        };
+        write!(f, "{:.decimals$} ms", self.0)
+    }
+}
+
+/// A rate in events per second (transactions, queries, arrivals …). Displays with one decimal below 100.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PerSecond(pub f64);
+
+impl fmt::Display for PerSecond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimals = usize::from(self.0.abs() < 100.0);
+        write!(f, "{:.decimals$}/s", self.0)
+    }
+}
+
+/// A dimensionless ratio, 1.0 = 100 %. Displays as a percentage.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ratio(pub f64);
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = self.0 * 100.0;
+        let decimals = usize::from(percent.abs() < 10.0 && percent != 0.0);
+        write!(f, "{percent:.decimals$} %")
+    }
+}
+
+/// A span of time as a plan states it: `"300s"`, `"5m"`, `"1h30m"`, `"500ms"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span(pub Duration);
+
+impl Span {
+    /// Reads a duration with units.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with the text; a bare number is refused, since its unit
+    /// would be a guess.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let trimmed = text.trim();
+        if trimmed.chars().all(|c| c.is_ascii_digit() || c == '.') {
+            return Err(format!(
+                "`{text}` has no unit; write \"{trimmed}s\" or \"{trimmed}m\""
+            ));
+        }
+        let signed: jiff::SignedDuration = trimmed.parse().map_err(|_| {
+            format!("`{text}` is not a duration; write for example \"300s\", \"5m\" or \"500ms\"")
+        })?;
+        Duration::try_from(signed)
+            .map(Self)
+            .map_err(|_| format!("`{text}` is negative"))
+    }
+
+    /// Whole and fractional seconds.
+    pub fn seconds(self) -> f64 {
+        self.0.as_secs_f64()
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.as_millis();
+        if millis == 0 {
+            return write!(f, "0s");
+        }
+        if !millis.is_multiple_of(1000) {
+            return write!(f, "{millis}ms");
+        }
+        let seconds = self.0.as_secs();
+        let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        match (h, m, s) {
+            // Below two minutes and for odd values people say seconds: 60s, 90s, 300s.
+            (0, _, _) if seconds < 120 || s != 0 => write!(f, "{seconds}s"),
+            (0, m, 0) => write!(f, "{m}m"),
+            (h, 0, 0) => write!(f, "{h}h"),
+            (h, m, 0) => write!(f, "{h}h{m}m"),
+            (h, m, s) => write!(f, "{h}h{m}m{s}s"),
+        }
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_and_print() {
+        assert_eq!(Bytes::parse("12GiB"), Ok(Bytes(12 << 30)));
+        assert_eq!(Bytes::parse("64K"), Ok(Bytes(65536)));
+        assert_eq!(Bytes::parse("1_000"), Ok(Bytes(1000)));
+        assert_eq!(Bytes::parse("1.5 GB"), Ok(Bytes(1_500_000_000)));
+        assert!(Bytes::parse("12 parsecs").is_err());
+        assert_eq!(Bytes(12 << 30).to_string(), "12.0 GiB");
+        assert_eq!(Bytes((1 << 30) - 1).to_string(), "1.0 GiB");
+        assert_eq!(Bytes(17).to_string(), "17 B");
+    }
+
+    #[test]
+    fn durations_need_a_unit() {
+        assert_eq!(Span::parse("300s"), Ok(Span(Duration::from_secs(300))));
+        assert_eq!(Span::parse("5m"), Ok(Span(Duration::from_secs(300))));
+        assert_eq!(Span::parse("1h30m"), Ok(Span(Duration::from_secs(5400))));
+        assert_eq!(Span::parse("500ms"), Ok(Span(Duration::from_millis(500))));
+        assert!(Span::parse("300").unwrap_err().contains("no unit"));
+        assert!(Span::parse("-5s").is_err());
+        for text in ["60s", "90s", "5m", "500ms", "2h", "1h30m", "0s"] {
+            assert_eq!(
+                Span::parse(text).map(|s| s.to_string()),
+                Ok(text.to_owned())
+            );
+        }
+    }
+
+    #[test]
+    fn figures_carry_their_unit() {
+        assert_eq!(Millis(0.152).to_string(), "0.152 ms");
+        assert_eq!(Millis(68.44).to_string(), "68.4 ms");
+        assert_eq!(PerSecond(1830.4).to_string(), "1830/s");
+        assert_eq!(Ratio(0.18).to_string(), "18 %");
+        assert_eq!(Ratio(0.018).to_string(), "1.8 %");
+    }
+}

@@ -1,0 +1,5 @@
+//! Workloads: template → [`Program`].
+
+mod program;
+
+pub use program::*;
