@@ -1,12 +1,11 @@
 //! What a plan means once every key has been read and checked. No I/O types, no secrets.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::units::{Bytes, Millis, PerSecond, Ratio, Span};
-use crate::workload::Program;
+use crate::workload::{Access, Program};
 
 /// A validated plan.
 #[derive(Debug, Clone)]
@@ -346,42 +345,6 @@ pub enum Arrivals {
     Even,
 }
 
-/// How row ids are drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Access {
-    /// The distribution.
-    pub distribution: Distribution,
-}
-
-/// Distributions over row ids (spec: sysbench's, with zipfian also scrambled).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Distribution {
-    /// All alike.
-    Uniform,
-    /// Mean of 12 uniforms.
-    Gaussian,
-    /// sysbench 1.0's default: 75 % of hits on 1 % of the ids in the middle.
-    Special {
-        /// Size of the hot range in percent (1).
-        pct: u32,
-        /// Share of hits in the hot range in percent (75).
-        res: u32,
-    },
-    /// u^p with p = ln h / ln(1−h).
-    Pareto {
-        /// h (0.2): 1−h of the hits fall in the lowest h of the ids.
-        h: f64,
-    },
-    /// P(k) ∝ k^−θ.
-    Zipfian {
-        /// θ (0.8), at least 0.
-        theta: f64,
-        /// Hot ids are spread over the table instead of standing side by side.
-        scrambled: bool,
-    },
-}
-
 /// How the load is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LoadOptions {
@@ -473,6 +436,3 @@ pub struct ReportOptions {
     /// A template of the user's own for report.md.
     pub template: Option<PathBuf>,
 }
-
-/// Options of workload templates by name, as the plan's `[workload]` states them.
-pub type WorkloadOptions = BTreeMap<String, serde_json::Value>;

@@ -1,5 +1,10 @@
 //! Workloads: template → [`Program`].
 
+mod access;
 mod program;
 
+pub use access::{Access, Distribution};
 pub use program::*;
+
+/// Options of workload templates by name, as the plan's `[workload]` states them.
+pub type WorkloadOptions = std::collections::BTreeMap<String, serde_json::Value>;
