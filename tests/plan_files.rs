@@ -30,7 +30,11 @@ fn bad_plans_say_what_is_wrong() {
         insta::assert_snapshot!(name.as_str(), shown);
         // Colours change nothing but the colours.
         let coloured = problems.render(true).replace(&folder, "");
-        assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), shown, "{name}");
+        assert_eq!(
+            anstream::adapter::strip_str(&coloured).to_string(),
+            shown,
+            "{name}"
+        );
         assert!(coloured.contains('\u{1b}'), "{name}");
     }
 }
@@ -78,7 +82,9 @@ fn files_that_are_no_plans() {
     let at = |name: &str| folder.path().join(name);
     let message = |path: &Path| {
         let problems = plan::load(path).map(|_| ()).unwrap_err();
-        problems.render(false).replace(&format!("{}/", folder.path().display()), "")
+        problems
+            .render(false)
+            .replace(&format!("{}/", folder.path().display()), "")
     };
     std::fs::write(at("latin1.toml"), b"name = \"ok\"\n# caf\xe9\n").unwrap();
     std::fs::write(at("utf16.toml"), b"\xff\xfen\0a\0m\0e\0").unwrap();

@@ -28,7 +28,7 @@ pub struct Diagnostic {
     /// What to say at the place itself.
     pub label: Option<String>,
     /// A second place, such as the first of two equal names, and what to say there.
-    pub also: Option<(At, String)>,
+    pub also: Option<Box<(At, String)>>,
     /// The way out.
     pub hint: Option<String>,
     /// The place holds a secret: its text is shown as asterisks.
@@ -66,7 +66,7 @@ impl Diagnostic {
     /// With a second place.
     #[must_use]
     pub fn also(mut self, at: impl Into<Option<At>>, label: impl Into<String>) -> Self {
-        self.also = at.into().map(|at| (at, label.into()));
+        self.also = at.into().map(|at| Box::new((at, label.into())));
         self
     }
 
@@ -78,21 +78,29 @@ impl Diagnostic {
     }
 }
 
+/// Most problems that are shown; a file with more is hardly a plan.
+const MOST: usize = 50;
+
 /// Renders problems of one file, in the order of their places. `source` may be empty (the file
 /// could not be read).
 pub(super) fn render(path: &str, source: &str, diagnostics: &[Diagnostic], colour: bool) -> String {
     let source = conceal(source, diagnostics);
+    let path = &printable(path);
+    let shown = &diagnostics[..diagnostics.len().min(MOST)];
     let renderer = if colour {
         Renderer::styled()
     } else {
         Renderer::plain()
     };
-    let mut blocks: Vec<String> = diagnostics
+    let mut blocks: Vec<String> = shown
         .iter()
         .map(|d| renderer.render(&[group(path, &source, d)]))
         .collect();
     if diagnostics.len() > 1 {
-        let summary = format!("{} problems in {path}", diagnostics.len());
+        let mut summary = format!("{} problems in {path}", diagnostics.len());
+        if diagnostics.len() > MOST {
+            summary = format!("{summary}, of which the first {MOST} are shown");
+        }
         let title = Level::ERROR.primary_title(summary);
         blocks.push(renderer.render(&[Group::with_title(title)]));
     }
@@ -106,26 +114,39 @@ fn group<'a>(path: &'a str, source: &'a str, diagnostic: &'a Diagnostic) -> Grou
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let mut group = Group::with_title(level.primary_title(diagnostic.message.as_str()));
+    let mut group = Group::with_title(level.primary_title(printable(&diagnostic.message)));
     if let Some(span) = &diagnostic.span {
         let mut annotation = AnnotationKind::Primary.span(fit(source, span));
         if let Some(label) = &diagnostic.label {
-            annotation = annotation.label(label.as_str());
+            annotation = annotation.label(printable(label));
         }
         let mut snippet = Snippet::source(source).path(path).annotation(annotation);
-        if let Some((at, label)) = &diagnostic.also {
+        if let Some(also) = &diagnostic.also {
+            let (at, label) = also.as_ref();
             let at = fit(source, at);
-            snippet =
-                snippet.annotation(AnnotationKind::Context.span(at).label(label.as_str()));
+            snippet = snippet.annotation(AnnotationKind::Context.span(at).label(label.as_str()));
         }
         group = group.element(snippet);
     } else if !source.is_empty() {
         group = group.element(annotate_snippets::Origin::path(path));
     }
     if let Some(hint) = &diagnostic.hint {
-        group = group.element(Level::HELP.message(hint.as_str()));
+        group = group.element(Level::HELP.message(printable(hint)));
     }
     group
+}
+
+/// Words that quote the plan, without anything a terminal would obey.
+fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_control() && c != '\n' {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
+        .collect()
 }
 
 /// A place as the renderer needs it: within the text, on character boundaries, and on its first

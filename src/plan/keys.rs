@@ -1,7 +1,7 @@
 //! The one table of all keys of a plan. It feeds the reader, the messages, `plans/reference.toml`
 //! and `docs/plan.md`; a default stands here and nowhere else.
 
-use super::kind::Kind;
+use super::kind::{Kind, UNLIMITED};
 
 /// One key.
 #[derive(Debug, Clone, Copy)]
@@ -584,7 +584,7 @@ pub static KEYS: &[Key] = &[
     // criteria
     key(
         "criteria.expected_peak_tps",
-        Kind::Number { min: 0.001, max: 1e12 },
+        Kind::Number { min: 0.001, max: UNLIMITED },
         "Transactions per second at the expected peak.",
     )
     .optional("1200", "not tested"),
@@ -642,10 +642,12 @@ pub fn names_in(section: &str) -> Vec<&'static str> {
         .iter()
         .filter(|k| k.section() == section)
         .map(Key::name);
-    let tables = SECTIONS.iter().filter_map(|s| match s.path.rsplit_once('.') {
-        Some((head, name)) => (head == section).then_some(name),
-        None => (section.is_empty() && !s.path.is_empty()).then_some(s.path),
-    });
+    let tables = SECTIONS
+        .iter()
+        .filter_map(|s| match s.path.rsplit_once('.') {
+            Some((head, name)) => (head == section).then_some(name),
+            None => (section.is_empty() && !s.path.is_empty()).then_some(s.path),
+        });
     let mut names: Vec<&'static str> = keys.chain(tables).collect();
     names.sort_unstable();
     names.dedup();
@@ -689,7 +691,11 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for key in KEYS {
             assert!(seen.insert(key.path), "{} twice", key.path);
-            let holder = if section_of(key.path).is_some() { key.path } else { key.section() };
+            let holder = if section_of(key.path).is_some() {
+                key.path
+            } else {
+                key.section()
+            };
             assert!(section_of(holder).is_some(), "{}", key.path);
             assert!(!key.meaning.is_empty() && !key.since.is_empty());
             assert_eq!(

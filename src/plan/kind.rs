@@ -3,6 +3,9 @@
 /// Longest duration a plan may state, in seconds: 30 days. Keeps clock arithmetic far from overflow.
 pub(super) const LONGEST: f64 = 30.0 * 86_400.0;
 
+/// An upper limit that only keeps a number finite.
+pub(super) const UNLIMITED: f64 = 1e12;
+
 /// The type of a key's value, with its limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
@@ -125,9 +128,13 @@ impl Kind {
                 format!("at least {min}")
             }
             Self::Integer { min, max } | Self::Integers { min, max } => format!("{min} to {max}"),
+            Self::Number { min, max } if max >= UNLIMITED => format!("at least {min}"),
             Self::Number { min, max } => format!("{min} to {max}"),
             Self::Duration { min } if min > 0.0 => {
-                format!("at least {}", crate::units::Span(std::time::Duration::from_secs_f64(min)))
+                format!(
+                    "at least {}",
+                    crate::units::Span(std::time::Duration::from_secs_f64(min))
+                )
             }
             Self::Duration { .. } => "may be \"0s\"".to_owned(),
             Self::Ratio { max, zero } => {

@@ -116,16 +116,17 @@ fn read(path: &Path) -> Result<String, Diagnostic> {
             .hint("give the path of a plan file; plans/quickstart.toml is one to start from"),
         ErrorKind::IsADirectory => Diagnostic::error(None, format!("`{shown}` is a folder"))
             .hint("give the path of a plan file, such as plan.toml in it"),
-        ErrorKind::FileTooLarge => {
-            Diagnostic::error(None, format!("`{shown}` is larger than 1 MiB, so it is no plan"))
-                .hint("a plan is a few kilobytes of TOML")
-        }
+        ErrorKind::FileTooLarge => Diagnostic::error(
+            None,
+            format!("`{shown}` is larger than 1 MiB, so it is no plan"),
+        )
+        .hint("a plan is a few kilobytes of TOML"),
         _ => Diagnostic::error(None, format!("cannot read the plan `{shown}`: {error}"))
             .hint("check its path and permissions"),
     })?;
     String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = before.iter().filter(|b| **b == b'\n').count() + 1;
+        let line = before.split(|b| *b == b'\n').count();
         Diagnostic::error(None, format!("`{shown}` is not UTF-8 text (line {line})"))
             .hint("save it as UTF-8")
     })

@@ -36,7 +36,7 @@ const RESERVED: &[&str] = &[
 /// Schemas of the server itself.
 const SYSTEM_SCHEMAS: &[&str] = &["mysql", "information_schema", "performance_schema", "sys"];
 
-/// Longest name of a database in MySQL and MariaDB, in characters.
+/// Longest name of a database in `MySQL` and `MariaDB`, in characters.
 const LONGEST_DATABASE: usize = 64;
 
 /// Makes paths of a plan absolute or relative to the working folder: relative ones start at the plan's folder,
@@ -99,9 +99,12 @@ fn managed(wire: &Fields, base: &Path, at: &At, problems: &mut Vec<Diagnostic>) 
     for path in ["target.admin", "target.hooks"] {
         if let Some(table) = wire.table(path) {
             problems.push(
-                Diagnostic::error(table, format!("[{path}] and [target.managed] exclude each other"))
-                    .also(at.clone(), "a private server is asked for here")
-                    .hint("capbench administers a private server itself; leave it out"),
+                Diagnostic::error(
+                    table,
+                    format!("[{path}] and [target.managed] exclude each other"),
+                )
+                .also(at.clone(), "a private server is asked for here")
+                .hint("capbench administers a private server itself; leave it out"),
             );
         }
     }
@@ -110,11 +113,17 @@ fn managed(wire: &Fields, base: &Path, at: &At, problems: &mut Vec<Diagnostic>) 
     check_reserved("target.managed.options", &options, problems);
     let binary = wire.text("target.managed.binary").map(|text| {
         // A bare name is looked up in PATH.
-        if text.contains('/') { resolve(base, &text) } else { PathBuf::from(text) }
+        if text.contains('/') {
+            resolve(base, &text)
+        } else {
+            PathBuf::from(text)
+        }
     });
     Managed {
         binary,
-        directory: wire.text("target.managed.directory").map(|text| resolve(base, &text)),
+        directory: wire
+            .text("target.managed.directory")
+            .map(|text| resolve(base, &text)),
         options: options.into_iter().map(|item| item.value).collect(),
     }
 }
@@ -130,7 +139,10 @@ pub(super) fn check_reserved(
             problems.push(
                 Diagnostic::error(
                     item.at.clone(),
-                    format!("`{path}`: capbench sets `{}` of a private server itself", item.value.name),
+                    format!(
+                        "`{path}`: capbench sets `{}` of a private server itself",
+                        item.value.name
+                    ),
                 )
                 .hint("leave it out; the folder is chosen by [target.managed] directory"),
             );
@@ -181,8 +193,7 @@ fn address(wire: &Fields, base: &Path, problems: &mut Vec<Diagnostic>) -> Addres
                 .hint("leave the port out, or state `host` instead of `socket`"),
         );
     }
-    let nothing = !wire.given("target.host") && !wire.given("target.socket");
-    if nothing {
+    if wire.missing("target.host") && wire.missing("target.socket") {
         problems.push(
             Diagnostic::error(wire.table("target"), "the plan names no server")
                 .hint("state `host` or `socket` in [target], or add [target.managed] for a private server"),
@@ -192,17 +203,23 @@ fn address(wire: &Fields, base: &Path, problems: &mut Vec<Diagnostic>) -> Addres
         && (host.trim() != host || host.is_empty() || host.contains([' ', '/', '@', '\t', '\n']))
     {
         problems.push(
-            Diagnostic::error(wire.at("target.host"), "`target.host` is not a host name or address")
-                .hint("write the name or address alone; port, user and database have keys of their own")
-                // Someone may have pasted a URL with a password in it.
-                .secret(),
+            Diagnostic::error(
+                wire.at("target.host"),
+                "`target.host` is not a host name or address",
+            )
+            .hint("write the name or address alone; port, user and database have keys of their own")
+            // Someone may have pasted a URL with a password in it.
+            .secret(),
         );
     } else if let Some((name, port)) = host.as_ref().and_then(|h| h.split_once(':'))
         && !port.contains(':')
     {
         problems.push(
-            Diagnostic::error(wire.at("target.host"), format!("`target.host` holds the port {port}"))
-                .hint(format!("write host = \"{name}\" and port = {port}")),
+            Diagnostic::error(
+                wire.at("target.host"),
+                format!("`target.host` holds the port {port}"),
+            )
+            .hint(format!("write host = \"{name}\" and port = {port}")),
         );
     }
     match (host, socket) {
@@ -237,12 +254,20 @@ fn account(wire: &Fields, section: &str, base: &Path, problems: &mut Vec<Diagnos
     let user = wire.text(&path("user"));
     if user.as_ref().is_some_and(|u| u.trim().is_empty()) {
         problems.push(
-            Diagnostic::error(wire.at(&path("user")), format!("`{}` is empty", path("user")))
-                .hint("name the account, or leave the key out to take it from the option file"),
+            Diagnostic::error(
+                wire.at(&path("user")),
+                format!("`{}` is empty", path("user")),
+            )
+            .hint("name the account, or leave the key out to take it from the option file"),
         );
     }
     let password = if let Some(name) = wire.text(&path("password_env")) {
-        check_variable(&path("password_env"), &name, wire.at(&path("password_env")), problems);
+        check_variable(
+            &path("password_env"),
+            &name,
+            wire.at(&path("password_env")),
+            problems,
+        );
         PasswordSource::Env(name)
     } else if let Some(file) = wire.text(&path("password_file")) {
         PasswordSource::File(resolve(base, &file))
@@ -292,4 +317,3 @@ fn tls(wire: &Fields, base: &Path, problems: &mut Vec<Diagnostic>) -> Tls {
     }
     Tls { mode, ca }
 }
-

@@ -1,4 +1,7 @@
 //! The reference plan and the documentation, both written from the table of keys.
+//! (Writing into a `String` cannot fail, so those results are let go.)
+
+use std::fmt::Write;
 
 use super::keys::{KEYS, Key, SECTIONS, Section};
 use super::warnings::WARNINGS;
@@ -40,23 +43,28 @@ fn write_section(out: &mut String, section: &Section) {
     if let Some(key) = free {
         // A free table: the entries of its example, one a line.
         let table = format!("example = {}", key.example).parse::<toml::Table>();
-        let entries = table.ok().and_then(|t| t.get("example")?.as_table().cloned());
+        let entries = table
+            .ok()
+            .and_then(|t| t.get("example")?.as_table().cloned());
         for (name, value) in entries.unwrap_or_default() {
-            out.push_str(&format!("# {name} = {value}\n"));
+            let _ = writeln!(out, "# {name} = {value}");
         }
         return;
     }
-    for key in KEYS.iter().filter(|k| k.section() == section.path && !is_section(k)) {
+    for key in KEYS
+        .iter()
+        .filter(|k| k.section() == section.path && !is_section(k))
+    {
         out.push('\n');
         let limits = key.kind.limits();
         let mut text = key.meaning.to_owned();
         if !limits.is_empty() {
-            text.push_str(&format!(" ({limits})"));
+            let _ = write!(text, " ({limits})");
         }
         if key.required {
             text.push_str(" Required.");
         } else if key.default.is_none() {
-            text.push_str(&format!(" Without it: {}.", key.absent));
+            let _ = write!(text, " Without it: {}.", key.absent);
         }
         comment(out, &text);
         let line = match key.default {
@@ -96,7 +104,7 @@ pub fn documentation() -> String {
             (path, true) => format!("`[[{path}]]`"),
             (path, false) => format!("`[{path}]`"),
         };
-        out.push_str(&format!("\n## {title}\n\n{}\n", section.meaning));
+        let _ = write!(out, "\n## {title}\n\n{}\n", section.meaning);
         let rows: Vec<&Key> = KEYS
             .iter()
             .filter(|k| k.section() == section.path && !is_section(k))
@@ -111,7 +119,7 @@ pub fn documentation() -> String {
     }
     out.push_str(WARNINGS_HEAD);
     for (name, about) in WARNINGS {
-        out.push_str(&format!("| `{name}` | {about} |\n"));
+        let _ = writeln!(out, "| `{name}` | {about} |");
     }
     out
 }
@@ -130,10 +138,10 @@ fn row(key: &Key) -> String {
     };
     let mut meaning = key.meaning.to_owned();
     if key.default.is_none() {
-        meaning.push_str(&format!(" Example: `{}`.", key.example));
+        let _ = write!(meaning, " Example: `{}`.", key.example);
     }
     if key.since != "0.1" {
-        meaning.push_str(&format!(" Since {}.", key.since));
+        let _ = write!(meaning, " Since {}.", key.since);
     }
     format!(
         "| `{}` | {} | {} | {} |\n",

@@ -45,7 +45,10 @@ mod tests {
 
     #[test]
     fn names_become_folders() {
-        assert_eq!(slug("orders-db, new instance before cut-over"), "orders-db-new-instance-before-cut-over");
+        assert_eq!(
+            slug("orders-db, new instance before cut-over"),
+            "orders-db-new-instance-before-cut-over"
+        );
         assert_eq!(slug("../../etc/passwd"), "etc-passwd");
         assert_eq!(slug(".."), "plan");
         assert_eq!(slug("订单库 容量"), "订单库-容量");

@@ -133,7 +133,9 @@ fn dataset(fields: &Fields, problems: &mut Problems) -> Dataset {
         problems.push(
             Diagnostic::error(rows, "`dataset.rows` and `dataset.size` exclude each other")
                 .also(size, "the size stands here")
-                .hint("keep `size` to follow the buffer pool, or `rows` for a fixed number per table"),
+                .hint(
+                    "keep `size` to follow the buffer pool, or `rows` for a fixed number per table",
+                ),
         );
     }
     let size = match fields.integer("dataset.rows").map(u64::try_from) {
@@ -155,12 +157,19 @@ fn dataset(fields: &Fields, problems: &mut Problems) -> Dataset {
                 fields.at("dataset.reset"),
                 "tables that capbench did not make cannot be reset",
             )
-            .also(fields.key_at("dataset.existing"), "existing tables are accepted here")
+            .also(
+                fields.key_at("dataset.existing"),
+                "existing tables are accepted here",
+            )
             .hint("write reset = \"never\", or let capbench make its own tables"),
         );
     }
     let engine = fields.text("dataset.engine").unwrap_or_default();
-    if engine.is_empty() || !engine.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+    if engine.is_empty()
+        || !engine
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '_')
+    {
         problems.push(
             Diagnostic::error(
                 fields.at("dataset.engine"),
@@ -200,7 +209,12 @@ fn warmup(fields: &Fields, workloads: &Workloads<'_>, problems: &mut Problems) -
     let workload = if duration.0.is_zero() {
         None
     } else {
-        workloads.load("warmup.workload", &name, fields.at("warmup.workload"), problems)
+        workloads.load(
+            "warmup.workload",
+            &name,
+            fields.at("warmup.workload"),
+            problems,
+        )
     };
     Warmup {
         workload,
@@ -212,15 +226,16 @@ fn warmup(fields: &Fields, workloads: &Workloads<'_>, problems: &mut Problems) -
 fn ladder(fields: &Fields, workloads: &Workloads<'_>, problems: &mut Problems) -> Ladder {
     let table = || fields.table("ladder");
     let names = fields.texts("ladder.workloads");
-    if !fields.given("ladder.workloads") {
+    if fields.missing("ladder.workloads") {
         problems.push(
             Diagnostic::error(table(), "the plan measures no workload")
                 .hint("add workloads = [\"oltp_read_only\", \"oltp_read_write\", \"oltp_write_only\"] to [ladder]"),
         );
     } else if names.is_empty() && !fields.broken("ladder.workloads") {
         problems.push(
-            Diagnostic::error(fields.at("ladder.workloads"), "`ladder.workloads` is empty")
-                .hint("name at least one workload; `capbench workload list` shows the built-in ones"),
+            Diagnostic::error(fields.at("ladder.workloads"), "`ladder.workloads` is empty").hint(
+                "name at least one workload; `capbench workload list` shows the built-in ones",
+            ),
         );
     }
     let mut programs = Vec::new();
@@ -282,7 +297,9 @@ fn check_times(
                 place("ladder.discard"),
                 format!("each cell would discard {discard} and measure only {measure}"),
             )
-            .hint("state a shorter `discard`, or a longer `measure`; caches are filled by [warmup]"),
+            .hint(
+                "state a shorter `discard`, or a longer `measure`; caches are filled by [warmup]",
+            ),
         );
     }
 }
@@ -299,7 +316,7 @@ fn steps(fields: &Fields, problems: &mut Problems) -> (Vec<Step>, Option<OpenLoo
             .also(fields.key_at("ladder.threads"), "the threads stand here")
             .hint("keep `threads` to find the knee, or `rates` to test an arrival rate"),
         );
-    } else if !threads && !rates {
+    } else if fields.missing("ladder.threads") && fields.missing("ladder.rates") {
         problems.push(
             Diagnostic::error(fields.table("ladder"), "the ladder has no steps")
                 .hint("add threads = [8, 16, 32, 64, 128] to [ladder]"),
@@ -352,9 +369,12 @@ fn check_ascending<T: PartialOrd + std::fmt::Display>(
         let (a, b) = (&pair[0], &pair[1]);
         if b.value == a.value {
             problems.push(
-                Diagnostic::error(b.at.clone(), format!("`{path}` has the step {} twice", b.value))
-                    .also(a.at.clone(), "the first stands here")
-                    .hint("keep one of them; `repeats` measures everything again"),
+                Diagnostic::error(
+                    b.at.clone(),
+                    format!("`{path}` has the step {} twice", b.value),
+                )
+                .also(a.at.clone(), "the first stands here")
+                .hint("keep one of them; `repeats` measures everything again"),
             );
         } else if b.value < a.value {
             problems.push(
@@ -407,7 +427,9 @@ fn load(fields: &Fields) -> LoadOptions {
 }
 
 fn latency(fields: &Fields, path: &str) -> Option<Millis> {
-    fields.duration(path).map(|span| Millis(span.seconds() * 1e3))
+    fields
+        .duration(path)
+        .map(|span| Millis(span.seconds() * 1e3))
 }
 
 fn guard(fields: &Fields) -> Guard {
@@ -436,8 +458,11 @@ fn criteria(fields: &Fields, problems: &mut Problems) -> Criteria {
         && !fields.given("criteria.expected_peak_tps")
     {
         problems.push(
-            Diagnostic::error(at, "`criteria.min_headroom` is room above a peak that is not stated")
-                .hint("add expected_peak_tps = … (transactions per second)"),
+            Diagnostic::error(
+                at,
+                "`criteria.min_headroom` is room above a peak that is not stated",
+            )
+            .hint("add expected_peak_tps = … (transactions per second)"),
         );
     }
     if let (Some(p95), Some(p99)) = (criteria.max_p95, criteria.max_p99)

@@ -4,7 +4,7 @@ use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::diagnostic::{At, Diagnostic};
-use super::kind::{Kind, LONGEST, quoted};
+use super::kind::{Kind, LONGEST, UNLIMITED, quoted};
 use super::suggest::nearest;
 use super::{DataSize, Setting, SettingValue};
 use crate::units::{Bytes, Span};
@@ -39,12 +39,23 @@ type Problems = Vec<Diagnostic>;
 
 /// Reads `value` as `kind`; `None` when it is not one, which `problems` then says. `path` is the key's full
 /// path, for the words.
-pub(super) fn read(kind: Kind, path: &str, value: &Value<'_>, problems: &mut Problems) -> Option<Typed> {
+pub(super) fn read(
+    kind: Kind,
+    path: &str,
+    value: &Value<'_>,
+    problems: &mut Problems,
+) -> Option<Typed> {
     let at = value.span();
     let typed = match (kind, value.get_ref()) {
         (Kind::Text | Kind::Path, DeValue::String(text)) => {
-            if text.chars().any(|c| c.is_control() && c != '\t' && c != '\n') {
-                Err(Diagnostic::error(at, format!("`{path}` holds a control character")))
+            if has_control(text) {
+                Err(Diagnostic::error(
+                    at,
+                    format!("`{path}` holds a control character"),
+                ))
+            } else if kind == Kind::Path && text.trim().is_empty() {
+                Err(Diagnostic::error(at, format!("`{path}` is empty"))
+                    .hint("name a file, or leave the key out"))
             } else {
                 Ok(Typed::Text(text.clone().into_owned()))
             }
@@ -52,21 +63,25 @@ pub(super) fn read(kind: Kind, path: &str, value: &Value<'_>, problems: &mut Pro
         (Kind::Integer { min, max }, DeValue::Integer(number)) => {
             whole(number, min, max, path, at).map(Typed::Integer)
         }
-        (Kind::Number { min, max }, DeValue::Integer(_) | DeValue::Float(_)) => {
-            number(value, path).and_then(|n| {
+        (Kind::Number { min, max }, DeValue::Integer(_) | DeValue::Float(_)) => number(value, path)
+            .and_then(|n| {
                 if n >= min && n <= max {
                     Ok(Typed::Number(n))
+                } else if max >= UNLIMITED {
+                    Err(Diagnostic::error(
+                        at,
+                        format!("`{path}` is {n}; it must be at least {min}"),
+                    ))
                 } else {
                     Err(Diagnostic::error(
                         at,
                         format!("`{path}` is {n}, outside {min} to {max}"),
                     ))
                 }
-            })
-        }
+            }),
         (Kind::Boolean, DeValue::Boolean(b)) => Ok(Typed::Boolean(*b)),
-        (Kind::Duration { min }, DeValue::String(text)) => duration(text, min, path, at),
-        (Kind::Latency, DeValue::String(text)) => duration(text, 1e-9, path, at),
+        (Kind::Duration { min }, DeValue::String(text)) => duration(text, min, "s", path, at),
+        (Kind::Latency, DeValue::String(text)) => duration(text, 1e-9, "ms", path, at),
         (
             Kind::Ratio { max, zero },
             DeValue::String(_) | DeValue::Float(_) | DeValue::Integer(_),
@@ -101,17 +116,22 @@ pub(super) fn read(kind: Kind, path: &str, value: &Value<'_>, problems: &mut Pro
         }
         (Kind::Strings, DeValue::Table(table)) => {
             return entries(table, problems, |name, item| {
-                Ok((name.get_ref().to_string(), word_for_word(item, path)?))
+                let path = format!("{path}.{}", name.get_ref());
+                Ok((name.get_ref().to_string(), word_for_word(item, &path)?))
             })
             .map(|items| Typed::Strings(items.into_iter().map(|i| i.value).collect()));
         }
         (Kind::Settings, DeValue::Table(table)) => {
-            return entries(table, problems, |name, item| setting(name, item, path, false))
-                .map(Typed::Settings);
+            return entries(table, problems, |name, item| {
+                setting(name, item, path, false)
+            })
+            .map(Typed::Settings);
         }
         (Kind::Options, DeValue::Table(table)) => {
-            return entries(table, problems, |name, item| setting(name, item, path, true))
-                .map(Typed::Settings);
+            return entries(table, problems, |name, item| {
+                setting(name, item, path, true)
+            })
+            .map(Typed::Settings);
         }
         (Kind::Options, DeValue::Array(items)) => {
             return list(items, problems, |item| option(item, path)).map(Typed::Settings);
@@ -127,6 +147,12 @@ pub(super) fn read(kind: Kind, path: &str, value: &Value<'_>, problems: &mut Pro
     typed.map_err(|d| problems.push(d)).ok()
 }
 
+/// Anything a terminal might obey; line breaks and tabs are text.
+fn has_control(text: &str) -> bool {
+    text.chars()
+        .any(|c| c.is_control() && c != '\t' && c != '\n')
+}
+
 /// Reads all items, reporting every wrong one; `None` when one was wrong.
 fn list<T>(
     items: &[Value<'_>],
@@ -137,7 +163,10 @@ fn list<T>(
     let mut good = Vec::with_capacity(items.len());
     for item in items {
         match read(item) {
-            Ok(value) => good.push(Item { value, at: item.span() }),
+            Ok(value) => good.push(Item {
+                value,
+                at: item.span(),
+            }),
             Err(d) => problems.push(d),
         }
     }
@@ -147,10 +176,7 @@ fn list<T>(
 fn entries<T>(
     table: &DeTable<'_>,
     problems: &mut Problems,
-    mut read: impl FnMut(
-        &Spanned<std::borrow::Cow<'_, str>>,
-        &Value<'_>,
-    ) -> Result<T, Diagnostic>,
+    mut read: impl FnMut(&Spanned<std::borrow::Cow<'_, str>>, &Value<'_>) -> Result<T, Diagnostic>,
 ) -> Option<Vec<Item<T>>> {
     let before = problems.len();
     let mut good = Vec::with_capacity(table.len());
@@ -158,7 +184,10 @@ fn entries<T>(
     in_order.sort_by_key(|(name, _)| name.span().start);
     for (name, item) in in_order {
         match read(name, item) {
-            Ok(value) => good.push(Item { value, at: name.span() }),
+            Ok(value) => good.push(Item {
+                value,
+                at: name.span(),
+            }),
             Err(d) => problems.push(d),
         }
     }
@@ -204,16 +233,20 @@ pub(super) fn mismatch(kind: Kind, path: &str, value: &Value<'_>) -> Diagnostic 
         }
         _ => None,
     };
-    let mut diagnostic = Diagnostic::error(
-        value.span(),
-        format!("`{path}` expects {}", kind.expects()),
-    )
-    .label(format!("found {found}"));
+    let mut diagnostic =
+        Diagnostic::error(value.span(), format!("`{path}` expects {}", kind.expects()))
+            .label(format!("found {found}"));
     diagnostic.hint = hint;
     diagnostic
 }
 
-fn whole(number: &DeInteger<'_>, min: i64, max: i64, path: &str, at: At) -> Result<i64, Diagnostic> {
+fn whole(
+    number: &DeInteger<'_>,
+    min: i64,
+    max: i64,
+    path: &str,
+    at: At,
+) -> Result<i64, Diagnostic> {
     match to_i64(number) {
         Some(n) if n >= min && n <= max => Ok(n),
         _ if max == i64::MAX => Err(Diagnostic::error(
@@ -241,16 +274,29 @@ fn number(value: &Value<'_>, path: &str) -> Result<f64, Diagnostic> {
             return Err(mismatch(kind, path, value));
         }
     };
-    number.filter(|n| n.is_finite()).ok_or_else(|| {
-        Diagnostic::error(value.span(), format!("`{path}` is not a finite number"))
-    })
+    number
+        .filter(|n| n.is_finite())
+        .ok_or_else(|| Diagnostic::error(value.span(), format!("`{path}` is not a finite number")))
 }
 
-fn duration(text: &str, min: f64, path: &str, at: At) -> Result<Typed, Diagnostic> {
+/// `unit` is what a bare number was most likely meant in.
+fn duration(text: &str, min: f64, unit: &str, path: &str, at: At) -> Result<Typed, Diagnostic> {
+    let bare = text.trim();
+    if bare.parse::<f64>().is_ok_and(f64::is_finite) {
+        return Err(
+            Diagnostic::error(at, format!("`{path}`: `{bare}` has no unit")).hint(format!(
+                "write {} = \"{bare}{unit}\"",
+                path.rsplit('.').next().unwrap_or(path)
+            )),
+        );
+    }
     let span = Span::parse(text)
         .map_err(|reason| Diagnostic::error(at.clone(), format!("`{path}`: {reason}")))?;
     if span.seconds() > LONGEST {
-        return Err(Diagnostic::error(at, format!("`{path}` is {span}, more than 30 days")));
+        return Err(Diagnostic::error(
+            at,
+            format!("`{path}` is {span}, more than 30 days"),
+        ));
     }
     if span.seconds() < min {
         return Err(Diagnostic::error(
@@ -264,7 +310,10 @@ fn duration(text: &str, min: f64, path: &str, at: At) -> Result<Typed, Diagnosti
         .hint(if min < 1e-3 {
             "it must be above 0".to_owned()
         } else {
-            format!("it must be at least {}", Span(std::time::Duration::from_secs_f64(min)))
+            format!(
+                "it must be at least {}",
+                Span(std::time::Duration::from_secs_f64(min))
+            )
         }));
     }
     Ok(Typed::Duration(span))
@@ -294,7 +343,7 @@ fn ratio(value: &Value<'_>, max: f64, zero: bool, path: &str) -> Result<Typed, D
             // `1` may mean 1 % or all of it.
             return Err(Diagnostic::error(
                 at,
-                format!("`{path}` is {n}, which may mean {n} % or {n} times"),
+                format!("`{path}` is {n}, which may mean {n} % or {n} times the whole"),
             )
             .hint(format!("write {name} = \"{n}%\"")));
         }
@@ -302,10 +351,20 @@ fn ratio(value: &Value<'_>, max: f64, zero: bool, path: &str) -> Result<Typed, D
     };
     if ratio > max || ratio < 0.0 || (ratio == 0.0 && !zero) {
         let low = if zero { "0 %" } else { "above 0 %" };
-        return Err(Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             at,
-            format!("`{path}` is {} %, outside {low} to {} %", ratio * 100.0, max * 100.0),
-        ));
+            format!(
+                "`{path}` is {} %, outside {low} to {} %",
+                ratio * 100.0,
+                max * 100.0
+            ),
+        );
+        let meant = matches!(value.get_ref(), DeValue::Float(_)) && ratio <= max * 100.0;
+        return Err(if meant && ratio > 0.0 {
+            diagnostic.hint(format!("write {name} = \"{ratio}%\""))
+        } else {
+            diagnostic
+        });
     }
     Ok(Typed::Number(ratio))
 }
@@ -345,8 +404,11 @@ fn data_size(value: &Value<'_>, path: &str) -> Result<Typed, Diagnostic> {
             .hint("write \"3x buffer_pool\""));
         };
         if !known.contains(&pool.as_str()) {
-            return Err(Diagnostic::error(at, format!("`{path}`: `{text}` says {factor} times what?"))
-                .hint(format!("write \"{factor}x buffer_pool\"")));
+            return Err(Diagnostic::error(
+                at,
+                format!("`{path}`: `{text}` says {factor} times what?"),
+            )
+            .hint(format!("write \"{factor}x buffer_pool\"")));
         }
         if !(factor > 0.0 && factor <= 1000.0) {
             return Err(Diagnostic::error(
@@ -399,6 +461,12 @@ fn window(text: &str, path: &str, at: At) -> Result<Typed, Diagnostic> {
 
 fn word_for_word(value: &Value<'_>, path: &str) -> Result<String, Diagnostic> {
     Ok(match value.get_ref() {
+        DeValue::String(text) if has_control(text) => {
+            return Err(Diagnostic::error(
+                value.span(),
+                format!("`{path}` holds a control character"),
+            ));
+        }
         DeValue::String(text) => text.clone().into_owned(),
         DeValue::Integer(n) => n.to_string(),
         DeValue::Float(n) => n.to_string(),
@@ -433,7 +501,10 @@ fn setting(
             ));
         }
     };
-    Ok(Setting { name: normal, value })
+    Ok(Setting {
+        name: normal,
+        value,
+    })
 }
 
 /// `"name"`, `"name=value"` or `"--name=value"` in a list of options.
@@ -461,7 +532,10 @@ fn option(item: &Value<'_>, path: &str) -> Result<Setting, Diagnostic> {
 /// Text, or bytes when it is exactly a size with a unit; `ON` and `O_DIRECT` remain text.
 fn setting_text(text: &str, path: &str, at: At) -> Result<SettingValue, Diagnostic> {
     if text.chars().any(char::is_control) {
-        return Err(Diagnostic::error(at, format!("`{path}` holds a control character")));
+        return Err(Diagnostic::error(
+            at,
+            format!("`{path}` holds a control character"),
+        ));
     }
     let trimmed = text.trim();
     let has_unit = trimmed.starts_with(|c: char| c.is_ascii_digit())
@@ -504,9 +578,12 @@ fn json(value: &Value<'_>, path: &str) -> Result<serde_json::Value, Diagnostic> 
         },
         DeValue::Float(_) => Json::from(number(value, path)?),
         DeValue::Boolean(b) => Json::Bool(*b),
-        DeValue::Array(items) => {
-            Json::Array(items.iter().map(|i| json(i, path)).collect::<Result<_, _>>()?)
-        }
+        DeValue::Array(items) => Json::Array(
+            items
+                .iter()
+                .map(|i| json(i, path))
+                .collect::<Result<_, _>>()?,
+        ),
         DeValue::Datetime(_) | DeValue::Table(_) => {
             return Err(Diagnostic::error(
                 value.span(),

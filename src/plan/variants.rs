@@ -15,7 +15,11 @@ struct Means {
 /// The variants; without any, one that changes nothing.
 pub(super) fn variants(wire: &Wire, place: &Place, problems: &mut Vec<Diagnostic>) -> Vec<Variant> {
     let means = match place {
-        Place::Managed(_) => Means { managed: true, apply: true, restart: true },
+        Place::Managed(_) => Means {
+            managed: true,
+            apply: true,
+            restart: true,
+        },
         Place::Server(server) => Means {
             managed: false,
             apply: server.hooks.apply.is_some(),
@@ -38,7 +42,13 @@ pub(super) fn variants(wire: &Wire, place: &Place, problems: &mut Vec<Diagnostic
                 None => names.push((name.clone(), at)),
             }
         }
-        variants.push(variant(name.unwrap_or_default(), fields, item, &means, problems));
+        variants.push(variant(
+            name.unwrap_or_default(),
+            fields,
+            item,
+            &means,
+            problems,
+        ));
     }
     if variants.is_empty() {
         variants.push(Variant {
@@ -64,8 +74,11 @@ fn name(fields: &Fields, item: &Item<Fields>, problems: &mut Vec<Diagnostic>) ->
     let name = fields.text("variant.name")?;
     if name.trim().is_empty() || name.contains(['\n', '\t']) {
         problems.push(
-            Diagnostic::error(fields.at("variant.name"), "`variant.name` is empty or breaks a line")
-                .hint("name what the variant changes, on one line"),
+            Diagnostic::error(
+                fields.at("variant.name"),
+                "`variant.name` is empty or breaks a line",
+            )
+            .hint("name what the variant changes, on one line"),
         );
         return None;
     }
@@ -96,6 +109,7 @@ fn variant(
         operator,
         several: fields.flag("variant.several"),
     };
+    let broken = fields.broken("variant.set") || fields.broken("variant.options");
     let shown = &variant.name;
     let moved = variant.variables();
     if moved.len() > 1 && !variant.several {
@@ -112,16 +126,18 @@ fn variant(
             .hint("two changes at once explain nothing: make a variant of each, or write several = true if that is meant"),
         );
     }
-    if variant.several && moved.len() < 2 {
+    if variant.several && moved.len() < 2 && !broken {
         problems.push(
             Diagnostic::error(
                 fields.key_at("variant.several"),
-                format!("variant `{shown}` says several = true, but does not change several variables"),
+                format!(
+                    "variant `{shown}` says several = true, but does not change several variables"
+                ),
             )
             .hint("leave `several` out"),
         );
     }
-    let nothing = set.is_empty() && options.is_empty() && !broken(fields);
+    let nothing = set.is_empty() && options.is_empty() && !broken;
     if operator && nothing {
         problems.push(
             Diagnostic::error(
@@ -133,10 +149,6 @@ fn variant(
     }
     check_means(&variant, &options, restart, means, fields, problems);
     variant
-}
-
-fn broken(fields: &Fields) -> bool {
-    fields.broken("variant.set") || fields.broken("variant.options")
 }
 
 /// Refuses what this server cannot be made to do.
@@ -155,7 +167,9 @@ fn check_means(
             problems.push(
                 Diagnostic::error(
                     fields.key_at("variant.operator"),
-                    format!("variant `{shown}` asks for an operator, but the server is a private one"),
+                    format!(
+                        "variant `{shown}` asks for an operator, but the server is a private one"
+                    ),
                 )
                 .hint("capbench applies it itself; leave `operator` out"),
             );
@@ -178,7 +192,11 @@ fn check_means(
             .hint("add hooks = { restart = \"…\" } to [target], or operator = true to the variant"),
         );
     }
-    if !restart && fields.given("variant.restart") && !fields.broken("variant.restart") && variant.restart {
+    if !restart
+        && fields.given("variant.restart")
+        && !fields.broken("variant.restart")
+        && variant.restart
+    {
         problems.push(
             Diagnostic::error(
                 fields.key_at("variant.restart"),
@@ -214,7 +232,10 @@ pub(super) fn no_duplicates(
 ) {
     for (i, item) in items.iter().enumerate() {
         let earlier = items[..i].iter().chain(others);
-        if let Some(first) = earlier.into_iter().find(|e| e.value.name == item.value.name) {
+        if let Some(first) = earlier
+            .into_iter()
+            .find(|e| e.value.name == item.value.name)
+        {
             problems.push(
                 Diagnostic::error(
                     item.at.clone(),

@@ -1,7 +1,7 @@
 //! Departures from the method: their names, and those that the plan alone shows.
 
-use super::{DataSize, Ladder, Plan, Step, Variant, Warmup, Warning};
-use crate::plan::Dataset;
+use super::{DataSize, Dataset, Ladder, Plan, Step, Variant, Warmup, Warning};
+use crate::workload::Program;
 
 /// Every warning that capbench knows, with what it is about. The ones that need the server or the
 /// machine are raised when those are there; all are accepted by these names.
@@ -9,21 +9,48 @@ pub static WARNINGS: &[(&str, &str)] = &[
     ("short-steps", "a step measures less than 120s"),
     ("few-tables", "fewer than 16 tables"),
     ("single-workload", "only one workload is measured"),
-    ("ladder-starts-high", "the ladder does not start small, or jumps"),
-    ("writer-before-reader", "a workload that writes runs before one that reads"),
-    ("several-variables", "a variant moves several variables at once"),
+    (
+        "ladder-starts-high",
+        "the ladder does not start small, or jumps",
+    ),
+    (
+        "writer-before-reader",
+        "a workload that writes runs before one that reads",
+    ),
+    (
+        "several-variables",
+        "a variant moves several variables at once",
+    ),
     ("small-data", "less data than twice the buffer pool"),
     ("no-warmup", "no warm-up"),
-    ("single-repeat-with-variants", "variants are compared on one pass"),
+    (
+        "single-repeat-with-variants",
+        "variants are compared on one pass",
+    ),
     ("interval-too-coarse", "fewer than 6 intervals in a step"),
     ("same-host", "generator and server share one machine"),
     ("round-trip", "the round trip to the server is above 0.5 ms"),
-    ("round-trip-high", "the round trip to the server is above 2 ms"),
+    (
+        "round-trip-high",
+        "the round trip to the server is above 2 ms",
+    ),
     ("public-address", "the server has a public address"),
-    ("weak-load-machine", "the load machine has less than half the server's cores, or under 4 GB"),
-    ("stolen-cpu", "the hypervisor takes CPU time from the load machine"),
-    ("fits-page-cache", "the data fits the operating system's page cache"),
-    ("super-load-account", "the load's account has administrative rights"),
+    (
+        "weak-load-machine",
+        "the load machine has less than half the server's cores, or under 4 GB",
+    ),
+    (
+        "stolen-cpu",
+        "the hypervisor takes CPU time from the load machine",
+    ),
+    (
+        "fits-page-cache",
+        "the data fits the operating system's page cache",
+    ),
+    (
+        "super-load-account",
+        "the load's account has administrative rights",
+    ),
 ];
 
 /// Names of all warnings, for `accept`.
@@ -79,72 +106,96 @@ pub(super) struct Parts<'a> {
 
 /// What the plan alone shows.
 pub(super) fn of_plan(parts: &Parts<'_>) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    let mut warn = |name: &str, text: String| warnings.push(Warning::new(name, text, parts.accept));
-    let Parts { dataset, warmup, ladder, variants, .. } = parts;
+    let mut found = Vec::new();
+    of_times(parts.ladder, &mut found);
+    of_data(parts.dataset, &mut found);
+    if parts.warmup.workload.is_none() {
+        found.push((
+            "no-warmup",
+            "no warm-up: the first steps measure a cold cache and read as a slow server".to_owned(),
+        ));
+    }
+    of_workloads(&parts.ladder.workloads, &mut found);
+    if let Some(text) = starts_high(&parts.ladder.steps) {
+        found.push(("ladder-starts-high", text));
+    }
+    of_variants(parts.variants, parts.ladder.repeats, &mut found);
+    found
+        .into_iter()
+        .map(|(name, text)| Warning::new(name, text, parts.accept))
+        .collect()
+}
 
-    if ladder.measure.seconds() < SHORT_STEP {
-        warn("short-steps", format!(
-            "each step measures {}, under 120s: one checkpoint or flush cycle more or less decides the result, so figures of such steps do not repeat",
-            ladder.measure
-        ));
+type Found = Vec<(&'static str, String)>;
+
+fn of_times(ladder: &Ladder, found: &mut Found) {
+    let (measure, interval) = (ladder.measure, ladder.interval);
+    if measure.seconds() < SHORT_STEP {
+        found.push(("short-steps", format!(
+            "each step measures {measure}, under 120s: one checkpoint or flush cycle more or less decides the result, so figures of such steps do not repeat"
+        )));
     }
-    let intervals = ladder.measure.seconds() / ladder.interval.seconds().max(1e-3);
-    if intervals < FEW_INTERVALS {
-        warn("interval-too-coarse", format!(
-            "intervals of {} in steps of {}: fewer than 6 do not show whether a step was steady",
-            ladder.interval, ladder.measure
-        ));
+    if measure.seconds() < FEW_INTERVALS * interval.seconds() {
+        found.push(("interval-too-coarse", format!(
+            "intervals of {interval} in steps of {measure}: fewer than 6 do not show whether a step was steady"
+        )));
     }
-    if dataset.tables < FEW_TABLES {
-        warn("few-tables", format!(
-            "{} {}, under 16: contention on single tables and indexes weighs more than in an application",
-            dataset.tables,
-            if dataset.tables == 1 { "table" } else { "tables" }
-        ));
+}
+
+fn of_data(dataset: &Dataset, found: &mut Found) {
+    let tables = dataset.tables;
+    if tables < FEW_TABLES {
+        let noun = if tables == 1 { "table" } else { "tables" };
+        found.push(("few-tables", format!(
+            "{tables} {noun}, under 16: contention on single tables and indexes weighs more than in an application"
+        )));
     }
     if let DataSize::BufferPools(pools) = dataset.size
         && pools < SMALL_DATA
         && !dataset.existing
     {
-        warn("small-data", format!(
+        found.push(("small-data", format!(
             "data of {pools} buffer pools, under 2: most reads hit memory, so the result says little about the disk"
-        ));
+        )));
     }
-    if warmup.workload.is_none() {
-        warn("no-warmup", "no warm-up: the first steps measure a cold cache and read as a slow server".to_owned());
-    }
-    if let [only] = ladder.workloads.as_slice() {
-        warn("single-workload", format!(
+}
+
+fn of_workloads(order: &[Program], found: &mut Found) {
+    if let [only] = order {
+        found.push(("single-workload", format!(
             "`{}` is the only workload: one mix hides what another would show, such as a weak write path behind reads",
             only.name
-        ));
+        )));
     }
-    if let Some(text) = starts_high(&ladder.steps) {
-        warn("ladder-starts-high", text);
-    }
-    let order = &ladder.workloads;
-    let late_reader = order.iter().position(crate::workload::Program::writes).and_then(|writer| {
+    let late_reader = order.iter().position(Program::writes).and_then(|writer| {
         let reader = order[writer..].iter().find(|w| !w.writes())?;
         Some((&order[writer].name, &reader.name))
     });
     if let Some((writer, reader)) = late_reader {
-        warn("writer-before-reader", format!(
+        found.push(("writer-before-reader", format!(
             "`{writer}` writes and runs before the reader `{reader}`, which then reads changed data and shares the server with its flushing and purging"
+        )));
+    }
+}
+
+fn of_variants(variants: &[Variant], repeats: u32, found: &mut Found) {
+    for variant in variants {
+        let moved = variant.variables();
+        if moved.len() > 1 {
+            found.push(("several-variables", format!(
+                "variant `{}` moves {} variables at once ({}): a difference cannot be put down to any one of them",
+                variant.name,
+                moved.len(),
+                moved.join(", ")
+            )));
+        }
+    }
+    if variants.len() > 1 && repeats == 1 {
+        found.push((
+            "single-repeat-with-variants",
+            "variants are compared on one pass each: a single pair may only say “inconclusive” or “beyond noise”; 3 repeats or more give a verdict".to_owned(),
         ));
     }
-    for variant in variants.iter().filter(|v| v.variables().len() > 1) {
-        warn("several-variables", format!(
-            "variant `{}` moves {} variables at once ({}): a difference cannot be put down to any one of them",
-            variant.name,
-            variant.variables().len(),
-            variant.variables().join(", ")
-        ));
-    }
-    if variants.len() > 1 && ladder.repeats == 1 {
-        warn("single-repeat-with-variants", "variants are compared on one pass each: a single pair may only say “inconclusive” or “beyond noise”; 3 repeats or more give a verdict".to_owned());
-    }
-    warnings
 }
 
 fn starts_high(steps: &[Step]) -> Option<String> {
@@ -159,7 +210,9 @@ fn starts_high(steps: &[Step]) -> Option<String> {
             "the ladder starts at {first} threads, above 16: a server that fails there takes its monitoring with it, and a knee below stays unseen"
         ));
     }
-    let jump = steps.windows(2).find(|pair| size(&pair[1]) > JUMP * size(&pair[0]))?;
+    let jump = steps
+        .windows(2)
+        .find(|pair| size(&pair[1]) > JUMP * size(&pair[0]))?;
     Some(format!(
         "the ladder jumps from {} to {}, more than 4 times: the knee between them stays unseen, and the load comes as a blow",
         jump[0], jump[1]

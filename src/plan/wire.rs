@@ -1,7 +1,7 @@
 //! What was typed: the spanned TOML document, walked by the table of keys. Every problem is
 //! collected; nothing is concluded yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -27,8 +27,10 @@ struct Field {
 /// The keys of a plan, or of one variant, by full path.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fields {
-    fields: BTreeMap<&'static str, Field>,
+    keys: BTreeMap<&'static str, Field>,
     tables: BTreeMap<&'static str, At>,
+    /// Tables that were typed as something else, which has been reported.
+    broken_tables: Vec<&'static str>,
 }
 
 /// A plan as typed.
@@ -51,27 +53,68 @@ pub(super) fn read_wire(source: &str, problems: &mut Vec<Diagnostic>) -> (Wire, 
         problems.append(&mut found);
         return (wire, true);
     }
-    let line_of = |at: usize| source.as_bytes()[..at.min(source.len())].iter().filter(|b| **b == b'\n').count();
-    let mut lines = Vec::new();
+    let ends: Vec<usize> = source.match_indices('\n').map(|(at, _)| at).collect();
+    let line_of = |at: usize| ends.partition_point(|end| *end < at);
+    let mut lines = BTreeSet::new();
     for error in &errors {
         let at = error.span().unwrap_or(source.len()..source.len());
         let line = line_of(at.start);
         // The parser goes on after an error and often stumbles again on the same line.
-        if lines.contains(&line) {
-            continue;
+        if lines.insert(line) {
+            problems.push(not_toml(at, error.message()));
         }
-        lines.push(line);
-        problems.push(
-            Diagnostic::error(at, format!("not TOML: {}", error.message()))
-                .hint("strings stand in quotes; a key and its value on one line, as key = value"),
-        );
     }
     // Of what could be read, only what stands before the first error is surely as it was meant.
-    let first = lines.iter().min().copied().unwrap_or(0);
-    problems.extend(found.into_iter().filter(|d| {
-        d.span.as_ref().is_some_and(|at| line_of(at.end) < first)
-    }));
+    let first = lines.first().copied().unwrap_or(0);
+    problems.extend(
+        found
+            .into_iter()
+            .filter(|d| d.span.as_ref().is_some_and(|at| line_of(at.end) < first)),
+    );
     (wire, false)
+}
+
+/// A syntax error, with the way out of the usual ones.
+fn not_toml(at: At, reason: &str) -> Diagnostic {
+    let hints = [
+        (
+            "string values must be quoted",
+            "write the value in quotes: key = \"value\"",
+        ),
+        (
+            "duplicate key",
+            "the same key or table stands further up; keep one of them",
+        ),
+        (
+            "invalid basic string",
+            "close the string with `\"` on the same line",
+        ),
+        (
+            "invalid literal string",
+            "close the string with `'` on the same line",
+        ),
+        (
+            "unclosed table",
+            "close the header: [table], or [[table]] for a list of tables",
+        ),
+        ("unclosed array", "close the list with `]`"),
+        ("missing comma", "separate the items with commas"),
+        (
+            "unexpected key or value",
+            "one key a line, as key = value; a list stands in brackets: [8, 16]",
+        ),
+        ("key with no value", "write key = value"),
+    ];
+    let hint = hints.iter().find(|(start, _)| reason.starts_with(start));
+    // “expected literal string” after that would suggest the rarer quotes.
+    let reason = reason
+        .strip_suffix(", expected literal string")
+        .unwrap_or(reason);
+    let diagnostic = Diagnostic::error(at, format!("not TOML: {reason}"));
+    match hint {
+        Some((_, hint)) => diagnostic.hint(*hint),
+        None => diagnostic,
+    }
 }
 
 fn walk(
@@ -96,7 +139,7 @@ fn walk(
                 at: value.span(),
                 value: read(key.kind, key.path, value, problems),
             };
-            wire.fields(variant).fields.insert(key.path, field);
+            wire.fields(variant).keys.insert(key.path, field);
         } else if let Some(inner) = inner {
             if inner.array {
                 read_variants(inner.path, value, wire, problems);
@@ -104,9 +147,11 @@ fn walk(
                 wire.fields(variant).tables.insert(inner.path, name.span());
                 walk(inner.path, table, variant, wire, problems);
             } else {
+                wire.fields(variant).broken_tables.push(inner.path);
                 problems.push(
-                    Diagnostic::error(value.span(), format!("`{path}` must be a table"))
-                        .hint(format!("write [{path}], or {name} = {{ … }}", name = name.get_ref())),
+                    Diagnostic::error(value.span(), format!("`{path}` must be a table")).hint(
+                        format!("write [{path}], or {name} = {{ … }}", name = name.get_ref()),
+                    ),
                 );
             }
         } else {
@@ -132,8 +177,9 @@ fn read_variants(
 ) {
     let DeValue::Array(items) = value.get_ref() else {
         problems.push(
-            Diagnostic::error(value.span(), format!("`{path}` must be a list of tables"))
-                .hint(format!("write [[{path}]], with two brackets, once for each variant")),
+            Diagnostic::error(value.span(), format!("`{path}` must be a list of tables")).hint(
+                format!("write [[{path}]], with two brackets, once for each variant"),
+            ),
         );
         return;
     };
@@ -145,7 +191,10 @@ fn read_variants(
             );
             continue;
         };
-        wire.variants.push(Item { value: Fields::default(), at: item.span() });
+        wire.variants.push(Item {
+            value: Fields::default(),
+            at: item.span(),
+        });
         let index = wire.variants.len() - 1;
         walk(path, table, Some(index), wire, problems);
     }
@@ -159,7 +208,10 @@ fn refuse_secrets(path: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<D
                 problems.push(
                     Diagnostic::error(
                         value.span(),
-                        format!("`{path}.{}`: a secret may not stand in a plan", name.get_ref()),
+                        format!(
+                            "`{path}.{}`: a secret may not stand in a plan",
+                            name.get_ref()
+                        ),
                     )
                     .label("plans are kept in git and copied into the report's folder")
                     .hint("leave it out")
@@ -232,12 +284,21 @@ fn unknown(
 impl Fields {
     /// Whether the plan states this key, rightly or wrongly.
     pub(super) fn given(&self, path: &str) -> bool {
-        self.fields.contains_key(path)
+        self.keys.contains_key(path)
     }
 
-    /// Whether the plan states it and it could not be read, or the same of a table.
+    /// Whether the plan states this key, or the table that would hold it, and it could not be read.
     pub(super) fn broken(&self, path: &str) -> bool {
-        self.fields.get(path).is_some_and(|f| f.value.is_none())
+        self.keys.get(path).is_some_and(|f| f.value.is_none())
+            || self.broken_tables.iter().any(|table| {
+                path.strip_prefix(table)
+                    .is_some_and(|rest| rest.starts_with('.'))
+            })
+    }
+
+    /// Whether the plan does not state this key, and not because its table could not be read.
+    pub(super) fn missing(&self, path: &str) -> bool {
+        !self.given(path) && !self.broken(path)
     }
 
     /// Place of the table's header.
@@ -247,17 +308,17 @@ impl Fields {
 
     /// Place of the value.
     pub(super) fn at(&self, path: &str) -> Option<At> {
-        self.fields.get(path).map(|f| f.at.clone())
+        self.keys.get(path).map(|f| f.at.clone())
     }
 
     /// Place of the key's name.
     pub(super) fn key_at(&self, path: &str) -> Option<At> {
-        self.fields.get(path).map(|f| f.key.clone())
+        self.keys.get(path).map(|f| f.key.clone())
     }
 
     /// The value as typed, else the table's default, which goes through the same reader.
     fn typed(&self, path: &str) -> Option<Typed> {
-        if let Some(value) = self.fields.get(path).and_then(|f| f.value.clone()) {
+        if let Some(value) = self.keys.get(path).and_then(|f| f.value.clone()) {
             return Some(value);
         }
         let key = keys::find(path)?;
@@ -281,7 +342,9 @@ impl Fields {
 
     /// An integer whose limits keep it in range; 0 without one.
     pub(super) fn count(&self, path: &str) -> u32 {
-        self.integer(path).and_then(|n| u32::try_from(n).ok()).unwrap_or(0)
+        self.integer(path)
+            .and_then(|n| u32::try_from(n).ok())
+            .unwrap_or(0)
     }
 
     pub(super) fn number(&self, path: &str) -> Option<f64> {

@@ -38,8 +38,13 @@ impl<'a> Workloads<'a> {
             let (name, value) = item.value;
             if OF_THE_TABLES.contains(&name.as_str()) {
                 problems.push(
-                    Diagnostic::error(item.at, format!("`workload.{name}` is a property of the tables"))
-                        .hint(format!("state `{name}` in [dataset]; the workloads follow it")),
+                    Diagnostic::error(
+                        item.at,
+                        format!("`workload.{name}` is a property of the tables"),
+                    )
+                    .hint(format!(
+                        "state `{name}` in [dataset]; the workloads follow it"
+                    )),
                 );
                 continue;
             }
@@ -47,7 +52,10 @@ impl<'a> Workloads<'a> {
                 Some(default) if !same_type(default, &value) => problems.push(
                     Diagnostic::error(
                         item.at,
-                        format!("`workload.{name}` expects {}, not {value}", type_of(default)),
+                        format!(
+                            "`workload.{name}` expects {}, not {value}",
+                            type_of(default)
+                        ),
                     )
                     .hint(format!("its default is {default}")),
                 ),
@@ -65,7 +73,9 @@ impl<'a> Workloads<'a> {
                     problems.push(
                         Diagnostic::error(
                             item.at,
-                            format!("`workload.{name}`: no workload of this plan has such an option"),
+                            format!(
+                                "`workload.{name}`: no workload of this plan has such an option"
+                            ),
                         )
                         .hint(hint),
                     );
@@ -75,7 +85,10 @@ impl<'a> Workloads<'a> {
                 }
             }
         }
-        for (name, value) in [("auto_inc", dataset.auto_inc), ("secondary", dataset.secondary)] {
+        for (name, value) in [
+            ("auto_inc", dataset.auto_inc),
+            ("secondary", dataset.secondary),
+        ] {
             if known.contains_key(name) || used.contains(name) {
                 options.insert(name.to_owned(), value.into());
             }
@@ -94,7 +107,8 @@ impl<'a> Workloads<'a> {
     ) -> Option<Program> {
         let names = workload::builtin_names();
         if !is_file(name) && !names.contains(&name) {
-            let diagnostic = Diagnostic::error(at, format!("`{path}`: there is no workload `{name}`"));
+            let diagnostic =
+                Diagnostic::error(at, format!("`{path}`: there is no workload `{name}`"));
             problems.push(match nearest(name, names.iter().copied()) {
                 Some(meant) => diagnostic.hint(format!("did you mean `{meant}`?")),
                 None => diagnostic.hint(format!(

@@ -50,7 +50,7 @@ pub fn known_options() -> BTreeMap<String, serde_json::Value> {
 /// # Errors
 /// When the file cannot be read.
 pub fn undeclared(name: &str, base: &Path) -> Result<BTreeSet<String>, WorkloadError> {
-    if name.ends_with(".toml") {
+    if Path::new(name).extension().is_some_and(|e| e == "toml") {
         let text = std::fs::read_to_string(base.join(name))
             .map_err(|e| WorkloadError(format!("cannot read workload `{name}`: {e}")))?;
         return Ok(text
@@ -67,12 +67,8 @@ pub fn undeclared(name: &str, base: &Path) -> Result<BTreeSet<String>, WorkloadE
 ///
 /// # Errors
 /// When there is none of this name.
-pub fn load(
-    name: &str,
-    base: &Path,
-    _options: &WorkloadOptions,
-) -> Result<Program, WorkloadError> {
-    if name.ends_with(".toml") {
+pub fn load(name: &str, base: &Path, _options: &WorkloadOptions) -> Result<Program, WorkloadError> {
+    if Path::new(name).extension().is_some_and(|e| e == "toml") {
         std::fs::read_to_string(base.join(name))
             .map_err(|e| WorkloadError(format!("cannot read workload `{name}`: {e}")))?;
     } else if !NAMES.contains(&name) {
