@@ -242,7 +242,7 @@ fn what_show_prints_is_the_same_workload() {
             "{text}"
         );
         let mut copy = from_text(&text).unwrap();
-        name.clone_into(&mut copy.name);
+        copy.name = (*name).to_owned();
         let original = workload::load(name, Path::new("."), &changed).unwrap();
         assert_eq!(copy, original, "{name}");
     }

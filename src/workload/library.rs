@@ -249,11 +249,17 @@ impl Source {
             .get_template("workload")
             .and_then(|template| template.render(minijinja::value::Serde(&values)))
             .map_err(|error| {
+                // Several options may be missing, some of them with a default in the template: the one on
+                // the line of the error is meant.
+                let line = error
+                    .line()
+                    .and_then(|n| self.text.lines().nth(n.saturating_sub(1)))
+                    .unwrap_or_default();
                 let missing = self
                     .undeclared()
                     .unwrap_or_default()
                     .into_iter()
-                    .find(|name| !values.contains_key(name));
+                    .find(|name| !values.contains_key(name) && line.contains(name.as_str()));
                 match missing {
                     Some(name) if error.kind() == minijinja::ErrorKind::UndefinedError => {
                         let known: Vec<&str> = values.keys().map(String::as_str).collect();
