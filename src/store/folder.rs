@@ -46,8 +46,11 @@ impl Fingerprint {
     fn of(cell: &CellRecord) -> Self {
         Self {
             intervals: cell.intervals.len(),
-            done: cell.intervals.iter().map(|i| i.done).sum(),
-            nanos: cell.intervals.iter().map(|i| i.latency.sum_nanos()).sum(),
+            done: cell.intervals.iter().fold(0, |n, i| n.wrapping_add(i.done)),
+            nanos: cell
+                .intervals
+                .iter()
+                .fold(0, |n, i| n.wrapping_add(i.latency.sum_nanos())),
         }
     }
 }
