@@ -12,6 +12,7 @@ mod tables;
 pub use error::StoreError;
 pub use folder::{Place, Store, slug, write_file};
 pub use read::open;
+pub(crate) use tables::guarded;
 
 /// The format of the run folder that this version writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;

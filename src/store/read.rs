@@ -184,7 +184,9 @@ fn read_intervals(dir: &Path, lost: &mut Vec<String>) -> Result<Vec<(u32, Row)>,
             };
             Ok(Some(Exact {
                 count,
-                min: field.optional(&format!("{prefix}_min_ns"))?.unwrap_or(u64::MAX),
+                min: field
+                    .optional(&format!("{prefix}_min_ns"))?
+                    .unwrap_or(u64::MAX),
                 max: field.optional(&format!("{prefix}_max_ns"))?.unwrap_or(0),
                 sum: field.get(&format!("{prefix}_sum_ns"))?,
             }))

@@ -52,7 +52,11 @@ fn assert_same(a: &Run, b: &Run) {
 }
 
 fn finite() -> impl Strategy<Value = f64> {
-    prop_oneof![any::<f64>().prop_filter("finite", |v| v.is_finite()), Just(0.1 + 0.2), Just(-0.0)]
+    prop_oneof![
+        any::<f64>().prop_filter("finite", |v| v.is_finite()),
+        Just(0.1 + 0.2),
+        Just(-0.0)
+    ]
 }
 
 prop_compose! {
@@ -148,19 +152,31 @@ fn a_new_cell_leaves_the_logs_of_others_alone() {
 fn a_folder_cut_off_anywhere_still_opens() {
     let mut run = support::open_loop();
     for cell in &mut run.cells {
-        cell.server = vec![support::sample(-0.5, &[("Questions", 1.0)]), support::sample(10.0, &[("Questions", 7.5)])];
+        cell.server = vec![
+            support::sample(-0.5, &[("Questions", 1.0)]),
+            support::sample(10.0, &[("Questions", 7.5)]),
+        ];
         cell.host = cell.server.clone();
     }
     let base = tempfile::tempdir().unwrap();
     let dir = save(&run, base.path()).dir().to_owned();
-    for name in ["intervals.csv", "errors.csv", "server.csv", "host.csv", "latency/0002.hlog"] {
+    for name in [
+        "intervals.csv",
+        "errors.csv",
+        "server.csv",
+        "host.csv",
+        "latency/0002.hlog",
+    ] {
         let path = dir.join(name);
         let whole = fs::read(&path).unwrap();
         for cut in (0..whole.len()).step_by(whole.len() / 37 + 1) {
             fs::write(&path, &whole[..cut]).unwrap();
             let read = open(&dir).unwrap_or_else(|e| panic!("{name} cut at {cut}: {e}"));
             let at_line_end = cut > 0 && whole[cut - 1] == b'\n';
-            let said = read.warnings.iter().any(|w| w.name == "records-cut-off" && w.text.contains(name));
+            let said = read
+                .warnings
+                .iter()
+                .any(|w| w.name == "records-cut-off" && w.text.contains(name));
             assert!(said || at_line_end, "{name} cut at {cut} was not said");
             for (a, b) in run.cells.iter().zip(&read.cells) {
                 assert!(b.intervals.len() <= a.intervals.len());
@@ -172,7 +188,10 @@ fn a_folder_cut_off_anywhere_still_opens() {
         }
         fs::remove_file(&path).unwrap();
         let read = open(&dir).unwrap();
-        assert!(read.warnings.iter().any(|w| w.text.contains(name)), "{name} missing was not said");
+        assert!(
+            read.warnings.iter().any(|w| w.text.contains(name)),
+            "{name} missing was not said"
+        );
         fs::write(&path, &whole).unwrap();
     }
     assert_same(&run, &open(&dir).unwrap());
@@ -188,10 +207,19 @@ fn other_folders_are_refused_with_a_way_out() {
     fs::write(&file, "").unwrap();
     assert!(text(&file).contains("is not a folder"));
 
-    let dir = save(&support::knee(), &base.path().join("reports")).dir().to_owned();
+    let dir = save(&support::knee(), &base.path().join("reports"))
+        .dir()
+        .to_owned();
     let manifest = fs::read_to_string(dir.join("run.json")).unwrap();
-    fs::write(dir.join("run.json"), manifest.replacen("\"format\": 1", "\"format\": 9", 1)).unwrap();
-    assert!(matches!(open(&dir).unwrap_err(), StoreError::Newer { found: 9, .. }));
+    fs::write(
+        dir.join("run.json"),
+        manifest.replacen("\"format\": 1", "\"format\": 9", 1),
+    )
+    .unwrap();
+    assert!(matches!(
+        open(&dir).unwrap_err(),
+        StoreError::Newer { found: 9, .. }
+    ));
     fs::write(dir.join("run.json"), &manifest[..manifest.len() / 2]).unwrap();
     assert!(text(&dir).contains("damaged: EOF"), "{}", text(&dir));
 }
@@ -204,5 +232,8 @@ fn damage_is_told_from_a_cut_off_end() {
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen("measure", "measur", 1)).unwrap();
     let error = open(&dir).unwrap_err().to_string();
-    assert!(error.contains("intervals.csv` is damaged: line 3: `measur` is not a phase"), "{error}");
+    assert!(
+        error.contains("intervals.csv` is damaged: line 3: `measur` is not a phase"),
+        "{error}"
+    );
 }

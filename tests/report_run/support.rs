@@ -27,7 +27,11 @@ pub fn interval(number: u32, clients: u32, tps: f64) -> Interval {
     Interval {
         start: f64::from(number) * 10.0,
         end: f64::from(number + 1) * 10.0,
-        phase: if number == 0 { Phase::Discard } else { Phase::Measure },
+        phase: if number == 0 {
+            Phase::Discard
+        } else {
+            Phase::Measure
+        },
         done,
         failed: 0,
         dropped: 0,
@@ -42,7 +46,11 @@ pub fn interval(number: u32, clients: u32, tps: f64) -> Interval {
         latency: latency(done, mean * 0.5, mean * 1.5),
         service: None,
         errors: if done >= 1000 {
-            vec![ErrorCount { code: 1213, statement: "index_update".into(), count: done / 1000 }]
+            vec![ErrorCount {
+                code: 1213,
+                statement: "index_update".into(),
+                count: done / 1000,
+            }]
         } else {
             Vec::new()
         },
@@ -75,7 +83,9 @@ pub fn cell(index: u32, variant: &str, workload: &str, threads: u32, tps: f64) -
         started_at: Some(format!("2026-11-30T12:{:02}:00Z", index % 60)),
         seconds: 130.0,
         think_time_ms: 0.0,
-        per_client: (0..threads).map(|t| all / u64::from(threads) + u64::from(t % 2)).collect(),
+        per_client: (0..threads)
+            .map(|t| all / u64::from(threads) + u64::from(t % 2))
+            .collect(),
         outage_seconds: 0.0,
         recovery_seconds: None,
         statements: vec![
@@ -87,7 +97,14 @@ pub fn cell(index: u32, variant: &str, workload: &str, threads: u32, tps: f64) -
                 p99: Some(Millis(2.3)),
                 max: Some(Millis(31.0)),
             },
-            StatementRecord { class: "delete".into(), count: all, avg: Some(Millis(0.9)), p95: None, p99: None, max: None },
+            StatementRecord {
+                class: "delete".into(),
+                count: all,
+                avg: Some(Millis(0.9)),
+                p95: None,
+                p99: None,
+                max: None,
+            },
         ],
         client: ClientUsage {
             user_seconds: 12.5,
@@ -230,8 +247,15 @@ pub fn run() -> Run {
 /// The example of the method: almost linear up to 32 threads, +18 % at 64.
 pub fn knee() -> Run {
     let mut run = run();
-    for (index, (threads, tps)) in (1..).zip([(8, 530.0), (16, 960.0), (32, 1550.0), (64, 1830.0), (128, 1840.0)]) {
-        run.cells.push(cell(index, "baseline", "oltp_read_write", threads, tps));
+    for (index, (threads, tps)) in (1..).zip([
+        (8, 530.0),
+        (16, 960.0),
+        (32, 1550.0),
+        (64, 1830.0),
+        (128, 1840.0),
+    ]) {
+        run.cells
+            .push(cell(index, "baseline", "oltp_read_write", threads, tps));
     }
     run
 }
@@ -239,21 +263,35 @@ pub fn knee() -> Run {
 /// An open-loop cell at `rate`; above `capacity` the backlog fills and arrivals are dropped.
 pub fn open_cell(index: u32, rate: f64, capacity: f64) -> CellRecord {
     let clients = 256;
-    let mut cell = cell(index, "baseline", "oltp_read_write", clients, rate.min(capacity));
+    let mut cell = cell(
+        index,
+        "baseline",
+        "oltp_read_write",
+        clients,
+        rate.min(capacity),
+    );
     cell.step = Step::Rate(PerSecond(rate));
     for i in &mut cell.intervals {
         i.arrivals = (rate * 10.0) as u64;
         i.dropped = i.arrivals.saturating_sub(i.done);
         i.backlog = if i.dropped > 0 { 1000 } else { 3 };
         i.service = Some(latency(i.done, 5.0, 25.0));
-        i.latency = if i.dropped > 0 { latency(i.done, 400.0, 900.0) } else { latency(i.done, 5.0, 30.0) };
+        i.latency = if i.dropped > 0 {
+            latency(i.done, 400.0, 900.0)
+        } else {
+            latency(i.done, 5.0, 30.0)
+        };
     }
     cell
 }
 
 pub fn open_loop() -> Run {
     let mut run = run();
-    run.open = Some(OpenLoop { clients: 256, arrivals: Arrivals::Poisson, backlog: 1000 });
+    run.open = Some(OpenLoop {
+        clients: 256,
+        arrivals: Arrivals::Poisson,
+        backlog: 1000,
+    });
     for (index, rate) in (1..).zip([500.0, 1000.0, 2000.0]) {
         run.cells.push(open_cell(index, rate, 1400.0));
     }
