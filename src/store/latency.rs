@@ -8,11 +8,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
-use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
     IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
 };
-use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 use jiff::Timestamp;
 
 use crate::record::CellRecord;
@@ -57,7 +56,7 @@ pub(super) fn log(path: &Path, cell: &CellRecord) -> Result<Vec<u8>, StoreError>
         for (latency, tag) in latencies {
             if let Some(latency) = latency {
                 writer
-                    .write_histogram(latency.histogram(), start, length, tag)
+                    .write_histogram(&*latency.histogram(), start, length, tag)
                     .map_err(|e| failed(e.to_string()))?;
             }
         }
@@ -69,13 +68,13 @@ fn system_time(rfc3339: &str) -> Option<SystemTime> {
     rfc3339.parse::<Timestamp>().ok()?.try_into().ok()
 }
 
-/// The histograms of a log in order.
+/// The histograms of a log in order, each in the V2 format.
 #[derive(Debug, Default)]
 pub(super) struct Histograms {
     /// Without a tag.
-    pub(super) latency: Vec<Histogram<u64>>,
+    pub(super) latency: Vec<Vec<u8>>,
     /// With the tag `service`.
-    pub(super) service: Vec<Histogram<u64>>,
+    pub(super) service: Vec<Vec<u8>>,
     /// Why reading ended before the end of the file.
     pub(super) cut_off: Option<String>,
 }
@@ -83,30 +82,21 @@ pub(super) struct Histograms {
 /// Reads a log as far as it goes.
 pub(super) fn read(content: &[u8]) -> Histograms {
     let mut found = Histograms::default();
-    let mut deserializer = Deserializer::new();
     for (number, entry) in (1_u32..).zip(IntervalLogIterator::new(content)) {
-        let LogEntry::Interval(entry) = (match entry {
-            Ok(entry) => entry,
+        let entry = match entry {
+            Ok(LogEntry::Interval(entry)) => entry,
+            Ok(_) => continue,
             Err(_) => {
                 found.cut_off = Some(format!("entry {number} is incomplete"));
                 break;
             }
-        }) else {
-            continue;
         };
-        let histogram = base64::engine::general_purpose::STANDARD
-            .decode(entry.encoded_histogram())
-            .map_err(|e| e.to_string())
-            .and_then(|bytes| {
-                deserializer
-                    .deserialize::<u64, _>(&mut bytes.as_slice())
-                    .map_err(|e| e.to_string())
-            });
-        match histogram {
-            Ok(histogram) if entry.tag().is_some_and(|t| t.as_str() == SERVICE) => {
-                found.service.push(histogram);
+        let bytes = base64::engine::general_purpose::STANDARD.decode(entry.encoded_histogram());
+        match bytes {
+            Ok(bytes) if entry.tag().is_some_and(|t| t.as_str() == SERVICE) => {
+                found.service.push(bytes);
             }
-            Ok(histogram) => found.latency.push(histogram),
+            Ok(bytes) => found.latency.push(bytes),
             Err(e) => {
                 found.cut_off = Some(format!("entry {number} cannot be decoded ({e})"));
                 break;

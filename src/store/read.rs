@@ -7,7 +7,6 @@ use std::path::Path;
 use std::str::FromStr;
 
 use csv::StringRecord;
-use hdrhistogram::Histogram;
 use rayon::prelude::*;
 use serde::Deserialize;
 
@@ -133,13 +132,19 @@ fn assemble(
     let mut latencies = found.latency.into_iter();
     let mut services = found.service.into_iter();
     let mut missing = 0_usize;
-    let mut with = |exact: &Exact, histogram: Option<Histogram<u64>>| match histogram {
-        Some(h) if h.len() == exact.count => {
-            Latency::from_parts(h, exact.min, exact.max, exact.sum)
-        }
-        _ => {
-            missing += 1;
-            Latency::new()
+    let mut with = |exact: &Exact, bytes: Option<Vec<u8>>| {
+        let &Exact {
+            count,
+            min,
+            max,
+            sum,
+        } = exact;
+        match bytes {
+            Some(bytes) => Latency::from_packed(bytes, count, min, max, sum),
+            None => {
+                missing += 1;
+                Latency::without_histogram(count, min, max, sum)
+            }
         }
     };
     let mut intervals: Vec<Interval> = rows
@@ -153,7 +158,7 @@ fn assemble(
         .collect();
     if missing > 0 && lost.is_none() {
         lost = Some(format!(
-            "{name}: {missing} of {} intervals have no matching histogram",
+            "{name}: {missing} of {} histograms are missing",
             intervals.len()
         ));
     }

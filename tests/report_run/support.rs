@@ -6,12 +6,12 @@ use capbench::plan::{Arrivals, Criteria, OpenLoop, Step, Warning};
 use capbench::record::*;
 use capbench::units::{Bytes, Millis, PerSecond, Ratio, Span};
 
-pub fn span(text: &str) -> Span {
+pub(crate) fn span(text: &str) -> Span {
     Span::parse(text).unwrap()
 }
 
 /// `count` latencies spread evenly from `low` to `high` milliseconds.
-pub fn latency(count: u64, low: f64, high: f64) -> Latency {
+pub(crate) fn latency(count: u64, low: f64, high: f64) -> Latency {
     let mut latency = Latency::new();
     for i in 0..count {
         let ms = low + (high - low) * i as f64 / count.max(2) as f64;
@@ -21,7 +21,7 @@ pub fn latency(count: u64, low: f64, high: f64) -> Latency {
 }
 
 /// A closed-loop interval of 10 s at `tps` with latencies as Little's law wants them at `clients`.
-pub fn interval(number: u32, clients: u32, tps: f64) -> Interval {
+pub(crate) fn interval(number: u32, clients: u32, tps: f64) -> Interval {
     let done = (tps * 10.0) as u64;
     let mean = f64::from(clients) / tps * 1e3;
     Interval {
@@ -57,7 +57,7 @@ pub fn interval(number: u32, clients: u32, tps: f64) -> Interval {
     }
 }
 
-pub fn sample(at: f64, values: &[(&str, f64)]) -> Sample {
+pub(crate) fn sample(at: f64, values: &[(&str, f64)]) -> Sample {
     Sample {
         at,
         values: values.iter().map(|&(n, v)| (n.to_owned(), v)).collect(),
@@ -65,7 +65,7 @@ pub fn sample(at: f64, values: &[(&str, f64)]) -> Sample {
 }
 
 /// A cell of six measured intervals.
-pub fn cell(index: u32, variant: &str, workload: &str, threads: u32, tps: f64) -> CellRecord {
+pub(crate) fn cell(index: u32, variant: &str, workload: &str, threads: u32, tps: f64) -> CellRecord {
     // A ripple keeps the coefficient of variation away from zero.
     let intervals: Vec<_> = (0..13)
         .map(|n| interval(n, threads, tps * (1.0 + 0.01 * f64::from(n % 3) - 0.01)))
@@ -146,7 +146,7 @@ fn variables() -> BTreeMap<String, String> {
 }
 
 /// A run without cells.
-pub fn run() -> Run {
+pub(crate) fn run() -> Run {
     Run {
         format: capbench::store::FORMAT,
         tool: "0.1.0".into(),
@@ -245,7 +245,7 @@ pub fn run() -> Run {
 }
 
 /// The example of the method: almost linear up to 32 threads, +18 % at 64.
-pub fn knee() -> Run {
+pub(crate) fn knee() -> Run {
     let mut run = run();
     for (index, (threads, tps)) in (1..).zip([
         (8, 530.0),
@@ -261,7 +261,7 @@ pub fn knee() -> Run {
 }
 
 /// An open-loop cell at `rate`; above `capacity` the backlog fills and arrivals are dropped.
-pub fn open_cell(index: u32, rate: f64, capacity: f64) -> CellRecord {
+pub(crate) fn open_cell(index: u32, rate: f64, capacity: f64) -> CellRecord {
     let clients = 256;
     let mut cell = cell(
         index,
@@ -285,7 +285,7 @@ pub fn open_cell(index: u32, rate: f64, capacity: f64) -> CellRecord {
     cell
 }
 
-pub fn open_loop() -> Run {
+pub(crate) fn open_loop() -> Run {
     let mut run = run();
     run.open = Some(OpenLoop {
         clients: 256,
