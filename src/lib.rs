@@ -9,6 +9,7 @@ mod commands;
 pub mod dataset;
 pub mod execute;
 pub mod interrupt;
+pub mod latency;
 pub mod load;
 pub mod matrix;
 pub mod plan;

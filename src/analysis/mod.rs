@@ -1,1 +1,8 @@
 //! What the measurements mean. Pure: no clock, file or socket.
+
+mod findings;
+pub mod knee;
+mod stats;
+mod steady;
+
+pub use findings::*;

@@ -1,0 +1,6 @@
+//! A run on disk and on paper: saved, read back, rendered.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod store;
+mod support;
