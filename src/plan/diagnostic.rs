@@ -127,8 +127,13 @@ fn group<'a>(path: &'a str, source: &'a str, diagnostic: &'a Diagnostic) -> Grou
             snippet = snippet.annotation(AnnotationKind::Context.span(at).label(label.as_str()));
         }
         group = group.element(snippet);
-    } else if !source.is_empty() {
-        group = group.element(annotate_snippets::Origin::path(path));
+    } else if !source.trim().is_empty() {
+        let end = source.trim_end().len();
+        let annotation = AnnotationKind::Primary.span(end..end);
+        let snippet = Snippet::source(source)
+            .path(path)
+            .annotation(annotation.label("the plan ends here without it"));
+        group = group.element(snippet);
     }
     if let Some(hint) = &diagnostic.hint {
         group = group.element(Level::HELP.message(printable(hint)));

@@ -12,7 +12,7 @@ use super::{
     OpenLoop, Plan, Protocol, ReportOptions, Reset, Step, Warmup, place, variants,
 };
 use crate::units::{Millis, PerSecond, Ratio, Span};
-use crate::workload::{Access, Distribution};
+use crate::workload::{Access, Distribution, Program};
 
 type Problems = Vec<Diagnostic>;
 
@@ -244,12 +244,21 @@ fn ladder(fields: &Fields, workloads: &Workloads<'_>, problems: &mut Problems) -
             problems.push(twice("ladder.workloads", &item.value, item, first));
             continue;
         }
-        programs.extend(workloads.load(
-            "ladder.workloads",
-            &item.value,
-            Some(item.at.clone()),
-            problems,
-        ));
+        let at = item.at.clone();
+        let Some(program) = workloads.load("ladder.workloads", &item.value, Some(at), problems)
+        else {
+            continue;
+        };
+        if programs.iter().any(|p: &Program| p.name == program.name) {
+            problems.push(
+                Diagnostic::error(
+                    item.at.clone(),
+                    format!("two workloads are called `{}`", program.name),
+                )
+                .hint("results are filed under the file's name without folder; rename the file"),
+            );
+        }
+        programs.push(program);
     }
     let (steps, open) = steps(fields, problems);
     let discard = fields.duration("ladder.discard").unwrap_or_default();
