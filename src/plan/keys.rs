@@ -46,6 +46,12 @@ impl Key {
         self
     }
 
+    /// What may stand instead of a required key.
+    const fn unless(mut self, others: &'static str) -> Self {
+        self.absent = others;
+        self
+    }
+
     const fn optional(mut self, example: &'static str, absent: &'static str) -> Self {
         self.example = example;
         self.absent = absent;
@@ -194,7 +200,8 @@ pub static KEYS: &[Key] = &[
         .optional("{ instance = \"db-1, 16 cores, 32 GB, NVMe\" }", "nothing is stated"),
     // target
     key("target.host", Kind::Text, "Host name or address. Not together with `socket`.")
-        .required("\"127.0.0.1\""),
+        .required("\"127.0.0.1\"")
+    .unless("`socket` or [target.managed]"),
     key("target.port", Kind::Integer { min: 1, max: 65_535 }, "TCP port.").default("3306"),
     key(
         "target.socket",
@@ -384,7 +391,8 @@ pub static KEYS: &[Key] = &[
         Kind::Integers { min: 1, max: CLIENTS },
         "Closed loop: concurrent active clients of each step, ascending, small first. Not together with `rates`.",
     )
-    .required("[8, 16, 32, 64, 128]"),
+    .required("[8, 16, 32, 64, 128]")
+    .unless("`rates`"),
     key(
         "ladder.rates",
         Kind::Rates,
@@ -535,7 +543,7 @@ pub static KEYS: &[Key] = &[
         Kind::Options,
         "Start-up options that it needs, on a private server, through hooks.apply, or by an operator.",
     )
-    .optional("[\"skip-log-bin\"]", "none"),
+    .optional("[\"skip-log-bin\"]", "nothing"),
     key(
         "variant.restart",
         Kind::Boolean,
