@@ -261,7 +261,7 @@ fn options_reach_the_workloads() {
     assert_eq!(repeats[0], 7);
 }
 
-/// The tables decide how oltp_insert makes ids; the plan says it once.
+/// The tables decide how `oltp_insert` makes ids; the plan says it once.
 #[test]
 fn workloads_follow_the_tables() {
     let tables = |auto_inc: bool| {

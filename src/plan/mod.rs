@@ -10,6 +10,8 @@ mod place;
 mod reference;
 mod slug;
 mod suggest;
+mod syntax;
+mod unknown;
 mod validate;
 mod value;
 mod variants;

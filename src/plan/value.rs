@@ -554,11 +554,13 @@ fn variable_name(name: &str, path: &str, at: At) -> Result<String, Diagnostic> {
     let normal = name.to_lowercase().replace('-', "_");
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
     if normal.is_empty() || !normal.chars().all(good) {
-        return Err(Diagnostic::error(
-            at,
-            format!("`{path}`: `{name}` is not the name of a variable or option"),
-        )
-        .hint("names are made of letters, digits, `_`, `-` and `.`"));
+        let message = if name.is_empty() {
+            format!("`{path}`: a variable or option without a name")
+        } else {
+            format!("`{path}`: `{name}` is not the name of a variable or option")
+        };
+        return Err(Diagnostic::error(at, message)
+            .hint("names are made of letters, digits, `_`, `-` and `.`"));
     }
     Ok(normal)
 }
