@@ -41,7 +41,7 @@ pub static WARNINGS: &[(&str, &str)] = &[
     ),
     (
         "weak-load-machine",
-        "the load machine has less than half the server's cores, or under 4 GB",
+        "the load machine has less than half the server's cores",
     ),
     (
         "small-generator",
