@@ -152,6 +152,16 @@ fn dataset(fields: &Fields, problems: &mut Problems) -> Dataset {
         _ => Reset::PerVariant,
     };
     let explicit = fields.given("dataset.reset") && !fields.broken("dataset.reset");
+    if let (true, Some(managed)) = (existing, fields.table("target.managed")) {
+        problems.push(
+            Diagnostic::error(
+                fields.key_at("dataset.existing"),
+                "a private server starts empty: there are no existing tables to accept",
+            )
+            .also(managed, "a private server is asked for here")
+            .hint("leave `existing` out; capbench makes the tables"),
+        );
+    }
     if existing && explicit && stated != Reset::Never {
         problems.push(
             Diagnostic::error(
@@ -207,18 +217,10 @@ fn dataset(fields: &Fields, problems: &mut Problems) -> Dataset {
 fn warmup(fields: &Fields, workloads: &Workloads<'_>, problems: &mut Problems) -> Warmup {
     let duration = fields.duration("warmup.duration").unwrap_or_default();
     let name = fields.text("warmup.workload").unwrap_or_default();
-    let workload = if duration.0.is_zero() {
-        None
-    } else {
-        workloads.load(
-            "warmup.workload",
-            &name,
-            fields.at("warmup.workload"),
-            problems,
-        )
-    };
+    let at = fields.at("warmup.workload");
+    let workload = workloads.load("warmup.workload", &name, at, problems);
     Warmup {
-        workload,
+        workload: workload.filter(|_| !duration.0.is_zero()),
         duration,
         threads: fields.count("warmup.threads"),
     }
