@@ -140,7 +140,7 @@ fn deep_and_long_texts() {
         format!("name = {}", "[".repeat(100_000)),
         format!("name = {}", "{a=".repeat(100_000)),
         "a = 1\n".repeat(20_000),
-        (0..20_000).map(|i| format!("k{i} = 1\n")).collect(),
+        (0..1_000).fold(String::new(), |all, i| all + &format!("k{i} = 1\n")),
         format!("name = \"{}\"", "x".repeat(900_000)),
     ] {
         read(&source).unwrap();

@@ -127,8 +127,13 @@ fn group<'a>(path: &'a str, source: &'a str, diagnostic: &'a Diagnostic) -> Grou
             snippet = snippet.annotation(AnnotationKind::Context.span(at).label(label.as_str()));
         }
         group = group.element(snippet);
-    } else if !source.is_empty() {
-        group = group.element(annotate_snippets::Origin::path(path));
+    } else if !source.trim().is_empty() {
+        let end = source.trim_end().len();
+        let annotation = AnnotationKind::Primary.span(end..end);
+        let snippet = Snippet::source(source)
+            .path(path)
+            .annotation(annotation.label("the plan ends here without it"));
+        group = group.element(snippet);
     }
     if let Some(hint) = &diagnostic.hint {
         group = group.element(Level::HELP.message(printable(hint)));
@@ -161,8 +166,14 @@ fn fit(source: &str, at: &At) -> At {
         end += 1;
     }
     let text = &source[start..end];
-    let line = text.find(['\n', '\r']).unwrap_or(text.len());
-    start..start + line
+    let mut length = text.find(['\n', '\r']).unwrap_or(text.len());
+    // The renderer loses count of the lines when a place at the start of one is empty.
+    if length == 0
+        && let Some(next) = source[start..].chars().next().filter(|c| !c.is_control())
+    {
+        length = next.len_utf8();
+    }
+    start..start + length
 }
 
 /// Ends of key names whose values are never shown.
@@ -171,7 +182,8 @@ const SECRET_NAMES: &[&str] = &["password", "passwd", "passphrase", "pass", "pwd
 /// Whether a key of this name would hold a secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let name = name.to_lowercase();
-    SECRET_NAMES.iter().any(|s| name.ends_with(s))
+    let last = name.rsplit(['_', '-']).next().unwrap_or_default();
+    SECRET_NAMES.contains(&last) || name.ends_with("password") || name.ends_with("passwd")
 }
 
 /// The text with everything that may be a secret as asterisks, byte for byte, so that places stay.

@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use super::keys::{KEYS, Key, SECTIONS, Section};
+use super::key::{Key, Section};
+use super::keys::{KEYS, SECTIONS};
 use super::warnings::WARNINGS;
 
 /// Width of comment lines in the reference plan.
@@ -62,7 +63,11 @@ fn write_section(out: &mut String, section: &Section) {
             let _ = write!(text, " ({limits})");
         }
         if key.required {
-            text.push_str(" Required.");
+            text.push_str(" Required");
+            if !key.absent.is_empty() {
+                let _ = write!(text, ", or {}", key.absent);
+            }
+            text.push('.');
         } else if key.default.is_none() {
             let _ = write!(text, " Without it: {}.", key.absent);
         }
@@ -133,8 +138,9 @@ fn row(key: &Key) -> String {
     };
     let default = match key.default {
         Some(default) => format!("`{default}`"),
-        None if key.required => "required".to_owned(),
-        None => format!("none: {}", key.absent),
+        None if key.required && key.absent.is_empty() => "required".to_owned(),
+        None if key.required => format!("required, or {}", key.absent),
+        None => format!("without it: {}", key.absent),
     };
     let mut meaning = key.meaning.to_owned();
     if key.default.is_none() {

@@ -1,16 +1,16 @@
 //! What was typed: the spanned TOML document, walked by the table of keys. Every problem is
 //! collected; nothing is concluded yet.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::DataSize;
 use super::diagnostic::{At, Diagnostic, is_secret_name};
-use super::keys::{self, ELSEWHERE};
-use super::suggest::{nearest, plain};
+use super::keys;
+use super::unknown::unknown;
 use super::value::{Item, Typed, read};
+use super::{DataSize, syntax};
 use crate::units::Span;
 
 /// One key as typed.
@@ -53,68 +53,11 @@ pub(super) fn read_wire(source: &str, problems: &mut Vec<Diagnostic>) -> (Wire, 
         problems.append(&mut found);
         return (wire, true);
     }
-    let ends: Vec<usize> = source.match_indices('\n').map(|(at, _)| at).collect();
-    let line_of = |at: usize| ends.partition_point(|end| *end < at);
-    let mut lines = BTreeSet::new();
-    for error in &errors {
-        let at = error.span().unwrap_or(source.len()..source.len());
-        let line = line_of(at.start);
-        // The parser goes on after an error and often stumbles again on the same line.
-        if lines.insert(line) {
-            problems.push(not_toml(at, error.message()));
-        }
-    }
+    let first = syntax::report(source, &errors, problems);
     // Of what could be read, only what stands before the first error is surely as it was meant.
-    let first = lines.first().copied().unwrap_or(0);
-    problems.extend(
-        found
-            .into_iter()
-            .filter(|d| d.span.as_ref().is_some_and(|at| line_of(at.end) < first)),
-    );
+    found.retain(|d| d.span.as_ref().is_some_and(|at| at.end <= first));
+    problems.append(&mut found);
     (wire, false)
-}
-
-/// A syntax error, with the way out of the usual ones.
-fn not_toml(at: At, reason: &str) -> Diagnostic {
-    let hints = [
-        (
-            "string values must be quoted",
-            "write the value in quotes: key = \"value\"",
-        ),
-        (
-            "duplicate key",
-            "the same key or table stands further up; keep one of them",
-        ),
-        (
-            "invalid basic string",
-            "close the string with `\"` on the same line",
-        ),
-        (
-            "invalid literal string",
-            "close the string with `'` on the same line",
-        ),
-        (
-            "unclosed table",
-            "close the header: [table], or [[table]] for a list of tables",
-        ),
-        ("unclosed array", "close the list with `]`"),
-        ("missing comma", "separate the items with commas"),
-        (
-            "unexpected key or value",
-            "one key a line, as key = value; a list stands in brackets: [8, 16]",
-        ),
-        ("key with no value", "write key = value"),
-    ];
-    let hint = hints.iter().find(|(start, _)| reason.starts_with(start));
-    // “expected literal string” after that would suggest the rarer quotes.
-    let reason = reason
-        .strip_suffix(", expected literal string")
-        .unwrap_or(reason);
-    let diagnostic = Diagnostic::error(at, format!("not TOML: {reason}"));
-    match hint {
-        Some((_, hint)) => diagnostic.hint(*hint),
-        None => diagnostic,
-    }
 }
 
 fn walk(
@@ -220,65 +163,6 @@ fn refuse_secrets(path: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<D
             }
         }
     }
-}
-
-fn unknown(
-    section: &'static str,
-    name: &Spanned<std::borrow::Cow<'_, str>>,
-    value: &Spanned<DeValue<'_>>,
-) -> Diagnostic {
-    let word = name.get_ref().as_ref();
-    if is_secret_name(word) {
-        let diagnostic = Diagnostic::error(
-            value.span(),
-            format!("`{word}`: a password may not stand in a plan"),
-        )
-        .label("plans are kept in git and copied into the report's folder")
-        .secret();
-        return diagnostic.hint(
-            "use password_env = \"CAPBENCH_PASSWORD\", password_file = \"…\" or defaults_file = \"~/.my.cnf\"",
-        );
-    }
-    let place = if section.is_empty() {
-        "at the top level".to_owned()
-    } else if section == "variant" {
-        "in [[variant]]".to_owned()
-    } else {
-        format!("in [{section}]")
-    };
-    let diagnostic = Diagnostic::error(name.span(), format!("unknown key `{word}` {place}"));
-    let here = keys::names_in(section);
-    if let Some(meant) = nearest(word, here.iter().copied()) {
-        return diagnostic.hint(format!("did you mean `{meant}`?"));
-    }
-    // The right word in the wrong table: nested tables swallow what follows them.
-    let same = keys::KEYS
-        .iter()
-        .find(|k| k.name() == plain(word))
-        .map(|k| k.path)
-        .or_else(|| {
-            let alias = ELSEWHERE.iter().find(|(alias, _)| *alias == plain(word));
-            alias.map(|(_, path)| *path)
-        });
-    if let Some(path) = same {
-        let (head, last) = path.rsplit_once('.').unwrap_or(("", path));
-        return diagnostic.hint(match head {
-            "" => format!("`{last}` stands at the top, before the first [table]"),
-            "variant" => format!("`{last}` stands in [[variant]]"),
-            head => format!("that is `{last}` in [{head}]"),
-        });
-    }
-    let everywhere = keys::KEYS.iter().map(|k| k.path);
-    let by_name = everywhere.filter(|p| {
-        let last = p.rsplit('.').next().unwrap_or(p);
-        word.chars().count() >= 4 && nearest(word, [last]).is_some()
-    });
-    if let Some(path) = by_name.min_by_key(|p| {
-        strsim::damerau_levenshtein(&plain(word), p.rsplit('.').next().unwrap_or(p))
-    }) {
-        return diagnostic.hint(format!("did you mean `{path}`?"));
-    }
-    diagnostic.hint(format!("known here: {}", here.join(", ")))
 }
 
 impl Fields {

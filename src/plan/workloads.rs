@@ -48,41 +48,33 @@ impl<'a> Workloads<'a> {
                 );
                 continue;
             }
-            match known.get(&name) {
-                Some(default) if !same_type(default, &value) => problems.push(
+            if known.contains_key(&name) {
+                match fault(&name, &value) {
+                    Some(message) => problems.push(Diagnostic::error(item.at, message)),
+                    None => {
+                        options.insert(name, value);
+                    }
+                }
+            } else if used.contains(&name) {
+                options.insert(name, value);
+            } else {
+                let names = known.keys().chain(&used).map(String::as_str);
+                let names = names.filter(|n| !OF_THE_TABLES.contains(n));
+                let all: BTreeSet<&str> = names.collect();
+                let hint = match nearest(&name, all.iter().copied()) {
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => format!(
+                        "known options: {}",
+                        all.into_iter().collect::<Vec<_>>().join(", ")
+                    ),
+                };
+                problems.push(
                     Diagnostic::error(
                         item.at,
-                        format!(
-                            "`workload.{name}` expects {}, not {value}",
-                            type_of(default)
-                        ),
+                        format!("`workload.{name}`: no workload of this plan has such an option"),
                     )
-                    .hint(format!("its default is {default}")),
-                ),
-                None if !used.contains(&name) => {
-                    let names = known.keys().chain(&used).map(String::as_str);
-                    let names = names.filter(|n| !OF_THE_TABLES.contains(n));
-                    let all: BTreeSet<&str> = names.collect();
-                    let hint = match nearest(&name, all.iter().copied()) {
-                        Some(meant) => format!("did you mean `{meant}`?"),
-                        None => format!(
-                            "known options: {}",
-                            all.into_iter().collect::<Vec<_>>().join(", ")
-                        ),
-                    };
-                    problems.push(
-                        Diagnostic::error(
-                            item.at,
-                            format!(
-                                "`workload.{name}`: no workload of this plan has such an option"
-                            ),
-                        )
-                        .hint(hint),
-                    );
-                }
-                _ => {
-                    options.insert(name, value);
-                }
+                    .hint(hint),
+                );
             }
         }
         for (name, value) in [
@@ -126,6 +118,8 @@ impl<'a> Workloads<'a> {
                 let mut diagnostic = Diagnostic::error(at, format!("`{path}`: {first}"));
                 if !rest.trim().is_empty() {
                     diagnostic = diagnostic.hint(rest.trim_end());
+                } else if is_file(name) && !self.base.join(name).exists() {
+                    diagnostic = diagnostic.hint("paths are relative to the plan's folder");
                 }
                 problems.push(diagnostic);
                 None
@@ -157,19 +151,12 @@ fn used_options(fields: &Fields, base: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-fn same_type(default: &serde_json::Value, value: &serde_json::Value) -> bool {
-    if default.is_i64() || default.is_u64() {
-        return value.is_i64() || value.is_u64();
-    }
-    std::mem::discriminant(default) == std::mem::discriminant(value)
-}
-
-fn type_of(value: &serde_json::Value) -> &'static str {
-    match value {
-        serde_json::Value::Bool(_) => "`true` or `false`",
-        serde_json::Value::Number(n) if n.is_f64() => "a number",
-        serde_json::Value::Number(_) => "a whole number",
-        serde_json::Value::String(_) => "a string",
-        _ => "a list",
-    }
+/// What is wrong with the value of a built-in option. The library says it about whichever workload is
+/// rendered with it; here it is said once, where the option stands.
+fn fault(name: &str, value: &serde_json::Value) -> Option<String> {
+    let probe = workload::builtin_names().first()?;
+    let options = WorkloadOptions::from([(name.to_owned(), value.clone())]);
+    workload::load(probe, Path::new(""), &options)
+        .err()
+        .map(|error| error.message)
 }
