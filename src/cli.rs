@@ -21,6 +21,20 @@ pub enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// The exit of a code that the analysis gives.
+    pub fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::Passed,
+            1 => Self::CriterionFailed,
+            2 => Self::BadInput,
+            4 => Self::CannotBeReliedOn,
+            130 => Self::Interrupted,
+            _ => Self::RunFailed,
+        }
+    }
+}
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    passed (also: no limit found up to the last step, with a warning)
@@ -49,6 +63,13 @@ pub struct Cli {
     /// What to run.
     #[command(flatten)]
     pub run: RunArgs,
+}
+
+impl Cli {
+    /// Whether progress is wanted.
+    pub fn is_quiet(&self) -> bool {
+        self.run.quiet || matches!(self.command, Some(Command::Prepare { quiet: true, .. }))
+    }
 }
 
 /// `capbench PLAN`.

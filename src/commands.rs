@@ -5,15 +5,16 @@ use std::path::Path;
 use anyhow::anyhow;
 
 use crate::analysis::{self, Findings, knee_csv};
-use crate::cli::{Cli, Command, Exit, FlavourArg, RunArgs, WorkloadCommand};
+use crate::cli::{Command, Exit, FlavourArg, RunArgs, WorkloadCommand};
 use crate::dataset;
 use crate::execute::{self, Session};
 use crate::interrupt::Interrupt;
 use crate::matrix::{self, Cell};
-use crate::plan::{self, Loaded, Plan, Warning};
-use crate::record::{Flavour, Run, RunEnd};
+use crate::plan::{self, Loaded, Plan, Reset, Warning};
+use crate::probe;
+use crate::record::{Flavour, Run, RunEnd, WorkloadRecord};
 use crate::report;
-use crate::store::{self, Store};
+use crate::store::{self, Store, StoreError};
 use crate::target::{self, Journal, Server};
 use crate::terminal::Terminal;
 use crate::units::Ratio;
@@ -29,17 +30,26 @@ pub(crate) struct Failure {
 impl Failure {
     /// The plan or the command line is wrong.
     pub(crate) fn input(error: impl Into<anyhow::Error>) -> Self {
-        Self { exit: Exit::BadInput, error: Some(error.into()) }
+        Self {
+            exit: Exit::BadInput,
+            error: Some(error.into()),
+        }
     }
 
     /// The run failed.
     pub(crate) fn run(error: impl Into<anyhow::Error>) -> Self {
-        Self { exit: Exit::RunFailed, error: Some(error.into()) }
+        Self {
+            exit: Exit::RunFailed,
+            error: Some(error.into()),
+        }
     }
 
     /// The user ended it.
     pub(crate) fn interrupted() -> Self {
-        Self { exit: Exit::Interrupted, error: None }
+        Self {
+            exit: Exit::Interrupted,
+            error: None,
+        }
     }
 
     /// Shows the message and returns the exit code.
@@ -56,7 +66,9 @@ impl Failure {
     }
 
     fn reason(&self) -> String {
-        self.error.as_ref().map_or_else(String::new, |error| format!("{error:#}"))
+        self.error
+            .as_ref()
+            .map_or_else(String::new, |error| format!("{error:#}"))
     }
 }
 
@@ -75,7 +87,11 @@ pub(crate) fn listen(interrupt: &Interrupt) -> Result<(), Failure> {
 }
 
 /// Does what a command word says.
-pub(crate) fn dispatch(command: Command, terminal: &Terminal, interrupt: &Interrupt) -> Result<Exit, Failure> {
+pub(crate) fn dispatch(
+    command: Command,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
     match command {
         Command::Check { plan, list: true } => {
             let loaded = read_plan(Some(&plan))?;
@@ -100,7 +116,7 @@ pub(crate) fn read_plan(path: Option<&Path>) -> Result<Loaded, Failure> {
 /// `--list`: the cells in order, with the estimate.
 pub(crate) fn list(plan: &Plan, cells: &[Cell]) -> Exit {
     let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::NOTHING);
+    table.load_style(comfy_table::TableStyle::new());
     table.set_header(["cell", "repeat", "variant", "workload", "step", "clients"]);
     for cell in cells {
         table.add_row([
@@ -136,11 +152,15 @@ pub(crate) fn create_store(args: &RunArgs, loaded: &Loaded) -> Result<Store, Fai
         Some(dir) => store::Place::Exactly(dir),
         None => store::Place::Under(Path::new("reports")),
     };
-    Store::create(place, &loaded.plan.slug(), jiff::Timestamp::now(), loaded.source.as_bytes()).map_err(|error| {
-        match args.out.is_some() && error.is_taken() {
-            true => Failure::input(error),
-            false => Failure::run(error),
-        }
+    Store::create(
+        place,
+        &loaded.plan.slug(),
+        jiff::Timestamp::now(),
+        loaded.source.as_bytes(),
+    )
+    .map_err(|error| match args.out.is_some() && error.is_taken() {
+        true => Failure::input(error),
+        false => Failure::run(error),
     })
 }
 
@@ -155,34 +175,51 @@ pub(crate) fn open_server(
         plan::Place::Managed(_) => "starting a private server".to_owned(),
         plan::Place::Server(place) => format!("connecting to {}", place.address),
     });
-    let server = Server::open(plan, journal, interrupt).map_err(|error| match error.is_interrupt() {
-        true => Failure::interrupted(),
-        false => Failure::run(error),
-    })?;
+    let server =
+        Server::open(plan, journal, interrupt).map_err(|error| match error.is_interrupt() {
+            true => Failure::interrupted(),
+            false => Failure::run(error),
+        })?;
     let identity = server.identity();
-    terminal.say(format_args!("{} {} at {}", identity.comment, identity.version, identity.address));
+    terminal.say(format_args!(
+        "{} {} at {}",
+        identity.comment, identity.version, identity.address
+    ));
     Ok(server)
 }
 
 /// Refuses before anything is touched what this plan and this server cannot do together; collects the
 /// warnings of plan, server and machine into the record.
-pub(crate) fn admit(plan: &Plan, server: &mut Server, run: &mut Run, terminal: &Terminal) -> Result<(), Failure> {
+pub(crate) fn admit(
+    plan: &Plan,
+    server: &mut Server,
+    run: &mut Run,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
     run.server = Some(server.identity().clone());
     run.settings.extend(server.raised().iter().cloned());
     run.warnings = warnings(plan, server, run);
-    run.warnings.iter().for_each(|warning| terminal.warning(warning));
+    run.warnings
+        .iter()
+        .for_each(|warning| terminal.warning(warning));
     let problems = refusals(plan, server)?;
     if problems.is_empty() {
         return Ok(());
     }
-    Err(Failure::input(anyhow!("this plan does not fit this server:\n{}", problems.join("\n"))))
+    Err(Failure::input(anyhow!(
+        "this plan does not fit this server:\n{}",
+        problems.join("\n")
+    )))
 }
 
 fn refusals(plan: &Plan, server: &mut Server) -> Result<Vec<String>, Failure> {
-    let mut found: Vec<String> =
-        target::check_support(plan, server).map_err(Failure::run)?.iter().map(ToString::to_string).collect();
+    let mut found: Vec<String> = target::check_support(plan, server)
+        .map_err(Failure::run)?
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let limits = target::preflight(plan, server).map_err(Failure::run)?;
-    found.extend(limits.iter().filter(|limit| !limit.is_met()).map(ToString::to_string));
+    found.extend(limits.iter().map(ToString::to_string));
     Ok(found)
 }
 
@@ -200,22 +237,14 @@ fn check(path: &Path, terminal: &Terminal, interrupt: &Interrupt) -> Result<Exit
     let mut journal = Journal::in_memory();
     let mut server = open_server(plan, &mut journal, terminal, interrupt)?;
     let mut run = new_run(&loaded);
-    let admitted = admit(plan, &mut server, &mut run, terminal).and_then(|()| {
-        let mut lines = Vec::new();
-        for limit in target::preflight(plan, &mut server).map_err(Failure::run)? {
-            lines.push(format!("ok: {limit}"));
-        }
-        let pool = server.max_buffer_pool(plan).map_err(Failure::run)?;
-        lines.extend(dataset::outlook(plan, &mut server, pool).map_err(Failure::run)?);
-        Ok(lines)
-    });
+    let admitted = admit(plan, &mut server, &mut run, terminal)
+        .and_then(|()| execute::outlook(plan, &mut server).map_err(session_failure));
     let closed = server.close(&mut journal).map_err(Failure::run);
-    let lines = admitted?;
+    let outlook = admitted?;
     closed?;
     let estimate = matrix::estimate(plan);
     Terminal::data(&format!(
-        "{}\nok: {} cells, about {}; nothing was changed",
-        lines.join("\n"),
+        "{outlook}\nok: {} cells, about {}; nothing was changed",
         matrix::cells(plan).len(),
         estimate.duration
     ));
@@ -227,7 +256,7 @@ fn prepare(path: &Path, terminal: &Terminal, interrupt: &Interrupt) -> Result<Ex
     let loaded = read_plan(Some(path))?;
     refuse_private(&loaded.plan, "prepare", "its data goes away with it")?;
     with_server(&loaded, terminal, interrupt, |session| {
-        session.prepare().map_err(commands_error)?;
+        session.prepare().map_err(session_failure)?;
         let facts = session.run.dataset.clone().unwrap_or_default();
         Terminal::data(&format!(
             "{} tables of {} rows ({}), {} with index",
@@ -242,8 +271,9 @@ fn cleanup(path: &Path, terminal: &Terminal, interrupt: &Interrupt) -> Result<Ex
     let loaded = read_plan(Some(path))?;
     refuse_private(&loaded.plan, "cleanup", "it leaves nothing behind")?;
     let mut journal = Journal::in_memory();
-    let mut server = open_server(&loaded.plan, &mut journal, terminal, interrupt)?;
-    let dropped = dataset::cleanup(&loaded.plan, &mut server).map_err(Failure::run);
+    let server = open_server(&loaded.plan, &mut journal, terminal, interrupt)?;
+    let dropped = dataset::cleanup(server.admin_endpoint(), &loaded.plan.target.database)
+        .map_err(Failure::run);
     server.close(&mut journal).map_err(Failure::run)?;
     Terminal::data(&dropped?.to_string());
     Ok(Exit::Passed)
@@ -278,6 +308,7 @@ fn with_server(
             save: &mut |_| Ok(()),
             terminal,
             interrupt,
+            resolved: None,
         };
         work(&mut session)
     });
@@ -285,7 +316,7 @@ fn with_server(
     done
 }
 
-fn commands_error(error: execute::SessionError) -> Failure {
+pub(crate) fn session_failure(error: execute::SessionError) -> Failure {
     match error.is_interrupt() {
         true => Failure::interrupted(),
         false => Failure::run(error),
@@ -309,12 +340,13 @@ fn knee(file: &Path, gain: &str, json: bool) -> Result<Exit, Failure> {
         false => std::fs::read_to_string(file),
     };
     let text = text.map_err(|error| Failure::input(anyhow!("cannot read {shown}: {error}")))?;
-    let gain: Ratio = gain.parse().map_err(|why| Failure::input(anyhow!("--gain: {why}")))?;
-    let points = knee_csv::read(&text).map_err(|error| Failure::input(anyhow!("{shown}: {error}")))?;
+    let gain = Ratio::parse(gain).map_err(|why| Failure::input(anyhow!("--gain: {why}")))?;
+    let points =
+        knee_csv::read(&text).map_err(|error| Failure::input(anyhow!("{shown}: {error}")))?;
     let knee = analysis::knee::from_points(&points, gain);
     Terminal::data(&match json {
-        true => knee_csv::json(&knee).to_string(),
-        false => knee_csv::text(&knee),
+        true => knee_csv::knee_json(&knee).to_string(),
+        false => knee_csv::knee_text(&knee),
     });
     Ok(Exit::Passed)
 }
@@ -324,7 +356,7 @@ fn workloads(command: WorkloadCommand) -> Result<Exit, Failure> {
     match command {
         WorkloadCommand::List => {
             let mut table = comfy_table::Table::new();
-            table.load_preset(comfy_table::presets::NOTHING);
+            table.load_style(comfy_table::TableStyle::new());
             for (name, description) in workload::describe() {
                 table.add_row([name.to_owned(), description]);
             }
@@ -339,14 +371,20 @@ fn workloads(command: WorkloadCommand) -> Result<Exit, Failure> {
                 let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
                 values.insert(key.trim().to_owned(), value);
             }
-            Terminal::data(&workload::show(&name, Path::new("."), &values).map_err(Failure::input)?);
+            Terminal::data(
+                &workload::show(&name, Path::new("."), &values).map_err(Failure::input)?,
+            );
         }
     }
     Ok(Exit::Passed)
 }
 
 /// `capbench grants`.
-fn grants(path: &Path, flavour: Option<FlavourArg>, interrupt: &Interrupt) -> Result<Exit, Failure> {
+fn grants(
+    path: &Path,
+    flavour: Option<FlavourArg>,
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
     let loaded = read_plan(Some(path))?;
     let flavour = match flavour {
         Some(FlavourArg::Mysql) => Flavour::MySql,
@@ -374,7 +412,10 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         format: store::FORMAT,
         tool: format!("capbench {}", env!("CARGO_PKG_VERSION")),
         name: plan.name.clone(),
-        plan_sha256: sha2::Sha256::digest(&loaded.source).iter().map(|byte| format!("{byte:02x}")).collect(),
+        plan_sha256: sha2::Sha256::digest(&loaded.source)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect(),
         command: command_line(),
         seed: plan.seed,
         started_at: now(),
@@ -407,7 +448,10 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         repeats: ladder.repeats,
         warmup: match &plan.warmup.workload {
             Some(program) => {
-                format!("{} with {} threads for {}", program.name, plan.warmup.threads, plan.warmup.duration)
+                format!(
+                    "{} with {} threads for {}",
+                    program.name, plan.warmup.threads, plan.warmup.duration
+                )
             }
             None => "none".into(),
         },
@@ -425,13 +469,20 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
 }
 
 fn now() -> String {
-    jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_else(|_| jiff::Timestamp::now()).to_string()
+    jiff::Timestamp::now()
+        .round(jiff::Unit::Second)
+        .unwrap_or_else(|_| jiff::Timestamp::now())
+        .to_string()
 }
 
 /// The command as it was typed; there is nothing secret in it, since capbench takes no secret there.
 fn command_line() -> String {
     std::iter::once("capbench".to_owned())
-        .chain(std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()))
+        .chain(
+            std::env::args_os()
+                .skip(1)
+                .map(|argument| argument.to_string_lossy().into_owned()),
+        )
         .collect::<Vec<_>>()
         .join(" ")
 }
@@ -485,7 +536,6 @@ pub(crate) fn finish(
     saved: Result<(), StoreError>,
     written: Result<report::Written, report::ReportError>,
     failure: Option<Failure>,
-    terminal: &Terminal,
 ) -> Result<Exit, Failure> {
     Terminal::data(&report::terminal_table(run, findings));
     saved.map_err(Failure::run)?;

@@ -49,7 +49,11 @@ impl Interrupt {
 
     /// Adds an action for the second signal. It must be quick, and may run at any moment.
     pub fn at_last_resort(&self, action: impl Fn() + Send + 'static) {
-        self.0.last_resort.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(action));
+        self.0
+            .last_resort
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::new(action));
     }
 
     /// Listens for the signals on a thread of its own. `said` is told of each (1 = first).
@@ -59,19 +63,25 @@ impl Interrupt {
     pub fn listen(&self, said: impl Fn(u32) + Send + 'static) -> io::Result<()> {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         let interrupt = self.clone();
-        std::thread::Builder::new().name("signals".into()).spawn(move || {
-            let mut count = 0;
-            for _ in signals.forever() {
-                count += 1;
-                said(count);
-                if count > 1 {
-                    let actions = interrupt.0.last_resort.lock().unwrap_or_else(PoisonError::into_inner);
-                    actions.iter().for_each(|action| action());
-                    std::process::exit(EXIT_INTERRUPTED);
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || {
+                let mut count = 0;
+                for _ in signals.forever() {
+                    count += 1;
+                    said(count);
+                    if count > 1 {
+                        let actions = interrupt
+                            .0
+                            .last_resort
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner);
+                        actions.iter().for_each(|action| action());
+                        std::process::exit(EXIT_INTERRUPTED);
+                    }
+                    interrupt.raise();
                 }
-                interrupt.raise();
-            }
-        })?;
+            })?;
         Ok(())
     }
 }

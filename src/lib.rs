@@ -24,19 +24,19 @@ pub mod workload;
 
 use anyhow::anyhow;
 
-use cli::{Cli, Command, Exit, RunArgs};
+use cli::{Cli, Exit, RunArgs};
 use commands::Failure;
-use execute::{Session, SessionError};
+use execute::Session;
 use interrupt::Interrupt;
 use record::{Run, RunEnd};
 use store::Store;
-use target::{Journal, Server};
+use target::Journal;
 use terminal::Terminal;
 
 /// Does what the command line says and returns how it ended. Everything a person must know is on the
 /// screen by then.
 pub fn main(cli: Cli) -> Exit {
-    let terminal = Terminal::new(cli.quiet());
+    let terminal = Terminal::new(cli.is_quiet());
     let interrupt = Interrupt::new();
     let result = commands::listen(&interrupt).and_then(|()| match cli.command {
         None => run(&cli.run, &terminal, &interrupt),
@@ -54,18 +54,32 @@ fn run(args: &RunArgs, terminal: &Terminal, interrupt: &Interrupt) -> Result<Exi
     }
     let mut store = commands::create_store(args, &loaded)?;
     let mut run = commands::new_run(&loaded);
-    let measured = measure(&loaded.plan, &cells, &mut store, &mut run, terminal, interrupt);
-    let failure = commands::close(&mut run, measured, interrupt);
+    let measured = measure(
+        &loaded.plan,
+        &cells,
+        &mut store,
+        &mut run,
+        terminal,
+        interrupt,
+    );
+    let failure = commands::close(&mut run, measured);
     if run.cells.is_empty() && failure.is_some() {
         // Nothing was measured: the message says all there is, and a folder without a cell would only be litter,
         // unless the journal still names a change.
-        store.discard_unless_changed();
+        let changed =
+            Journal::read_pending(&store.journal()).is_ok_and(|pending| !pending.is_empty());
+        store.discard(changed);
         return Err(failure.unwrap_or_else(|| Failure::run(anyhow!("nothing was measured"))));
     }
     let saved = store.save(&run);
     let findings = analysis::analyse(&run);
-    let written = report::write(&run, &findings, store.dir(), loaded.plan.report.template.as_deref());
-    commands::finish(&run, &findings, saved, written, failure, terminal)
+    let written = report::write(
+        &run,
+        &findings,
+        store.dir(),
+        loaded.plan.report.template.as_deref(),
+    );
+    commands::finish(&run, &findings, saved, written, failure)
 }
 
 /// Target ready, data ready, every cell measured, everything put back — on every way out.
@@ -80,7 +94,11 @@ fn measure(
     let mut journal = Journal::create(&store.journal()).map_err(Failure::run)?;
     let mut server = commands::open_server(plan, &mut journal, terminal, interrupt)?;
     let end = commands::admit(plan, &mut server, run, terminal).and_then(|()| {
-        run.settings.extend(server.apply_run_settings(&plan.target.set, &mut journal).map_err(Failure::run)?);
+        run.settings.extend(
+            server
+                .apply_run_settings(&plan.target.set, &mut journal)
+                .map_err(Failure::run)?,
+        );
         run.end = RunEnd::Running;
         Session {
             plan,
@@ -90,12 +108,10 @@ fn measure(
             save: &mut |run| store.save(run).map_err(|error| error.to_string()),
             terminal,
             interrupt,
+            resolved: None,
         }
         .run(cells)
-        .map_err(|error| match error {
-            SessionError::Interrupted => Failure::interrupted(),
-            other => Failure::run(other),
-        })
+        .map_err(commands::session_failure)
     });
-    commands::put_back(plan, server, &mut journal, end, terminal)
+    commands::put_back(server, &mut journal, end, &store.journal(), terminal)
 }

@@ -41,7 +41,14 @@ pub fn cells(plan: &Plan) -> Vec<Cell> {
                         Step::Rate(_) => plan.ladder.open.map_or(1, |open| open.clients),
                     };
                     let index = u32::try_from(cells.len() + 1).unwrap_or(u32::MAX);
-                    cells.push(Cell { index, repeat, variant, workload, step: *step, clients });
+                    cells.push(Cell {
+                        index,
+                        repeat,
+                        variant,
+                        workload,
+                        step: *step,
+                        clients,
+                    });
                 }
             }
         }
@@ -56,8 +63,17 @@ pub fn visits(cells: &[Cell]) -> impl Iterator<Item = &[Cell]> {
 
 /// The largest number of clients that any cell or the warm-up connects.
 pub fn max_clients(plan: &Plan) -> u32 {
-    let warmup = if plan.warmup.workload.is_some() { plan.warmup.threads } else { 0 };
-    cells(plan).iter().map(|cell| cell.clients).max().unwrap_or(0).max(warmup)
+    let warmup = if plan.warmup.workload.is_some() {
+        plan.warmup.threads
+    } else {
+        0
+    };
+    cells(plan)
+        .iter()
+        .map(|cell| cell.clients)
+        .max()
+        .unwrap_or(0)
+        .max(warmup)
 }
 
 /// What a run will take, as far as the plan alone can tell.
@@ -91,12 +107,19 @@ pub fn estimate(plan: &Plan) -> Estimate {
     let data = match plan.dataset.size {
         DataSize::Rows(rows) => Some(rows as f64 * tables * ROW_BYTES),
         DataSize::Bytes(bytes) => Some(bytes.0 as f64),
-        DataSize::BufferPools(factor) => stated_buffer_pool(plan).map(|pool| pool.0 as f64 * factor),
+        DataSize::BufferPools(factor) => {
+            stated_buffer_pool(plan).map(|pool| pool.0 as f64 * factor)
+        }
     };
     let cells = cells(plan);
     let visits: Vec<_> = visits(&cells).collect();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let restarts = count(visits.iter().filter(|visit| plan.variants[visit[0].variant].restart).count());
+    let restarts = count(
+        visits
+            .iter()
+            .filter(|visit| plan.variants[visit[0].variant].restart)
+            .count(),
+    );
     let loads = match (plan.dataset.existing, plan.dataset.reset) {
         (true, _) => 0,
         (false, Reset::Never) => 1,
@@ -104,8 +127,13 @@ pub fn estimate(plan: &Plan) -> Estimate {
         (false, Reset::PerCell) => count(cells.len()),
     };
     let load_seconds = data.unwrap_or(0.0) / ROW_BYTES / LOAD_ROWS_PER_SECOND;
-    let warmup = if plan.warmup.workload.is_some() { plan.warmup.duration.seconds() } else { 0.0 };
-    let cell = plan.ladder.discard.seconds() + plan.ladder.measure.seconds() + CELL_OVERHEAD_SECONDS;
+    let warmup = if plan.warmup.workload.is_some() {
+        plan.warmup.duration.seconds()
+    } else {
+        0.0
+    };
+    let cell =
+        plan.ladder.discard.seconds() + plan.ladder.measure.seconds() + CELL_OVERHEAD_SECONDS;
     let seconds = cells.len() as f64 * cell
         + visits.len() as f64 * warmup
         + f64::from(restarts) * RESTART_SECONDS
@@ -128,7 +156,11 @@ fn stated_buffer_pool(plan: &Plan) -> Option<Bytes> {
     let stated = managed
         .iter()
         .chain(&plan.target.set)
-        .chain(plan.variants.iter().flat_map(|v| v.set.iter().chain(&v.options)))
+        .chain(
+            plan.variants
+                .iter()
+                .flat_map(|v| v.set.iter().chain(&v.options)),
+        )
         .filter(|setting| setting.name == "innodb_buffer_pool_size")
         .filter_map(|setting| match &setting.value {
             SettingValue::Integer(n) => u64::try_from(*n).ok().map(Bytes),
@@ -139,7 +171,11 @@ fn stated_buffer_pool(plan: &Plan) -> Option<Bytes> {
     Some(stated.unwrap_or(DEFAULT_BUFFER_POOL))
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an estimate; saturates")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate; saturates"
+)]
 fn bytes(value: f64) -> Bytes {
     Bytes(value.max(0.0) as u64)
 }

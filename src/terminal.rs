@@ -2,12 +2,12 @@
 
 use std::fmt::Display;
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::interrupt::Interrupt;
 use crate::plan::Warning;
 use crate::units::{PerSecond, Span};
 
@@ -25,7 +25,10 @@ const PLAIN_PROGRESS: Duration = Duration::from_secs(10);
 impl Terminal {
     /// The process's own screen.
     pub fn new(quiet: bool) -> Self {
-        Self { quiet, bar: Mutex::new(None) }
+        Self {
+            quiet,
+            bar: Mutex::new(None),
+        }
     }
 
     /// A line of data for stdout. A reader that went away (`| head`) is not an error.
@@ -53,7 +56,10 @@ impl Terminal {
     /// A warning of the method; an accepted one is shown as such.
     pub fn warning(&self, warning: &Warning) {
         if warning.accepted {
-            self.say(format_args!("note: {} (`{}`, accepted in the plan)", warning.text, warning.name));
+            self.say(format_args!(
+                "note: {} (`{}`, accepted in the plan)",
+                warning.text, warning.name
+            ));
         } else {
             self.warn(format_args!("{} (`{}`)", warning.text, warning.name));
         }
@@ -84,16 +90,48 @@ impl Terminal {
         let write = || {
             let _ = writeln!(anstream::stderr().lock(), "{text}");
         };
-        let bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let bar = self
+            .bar
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         match bar {
             Some(bar) => bar.suspend(write),
             None => write(),
         }
     }
 
-    /// Starts a bar over `total` steps of `what` (`rows`). On something that is not a terminal it
+    /// Asks a person to do something and waits for Enter. `false`: nobody is there, or the answer is "no".
+    pub fn ask(&self, request: &str, interrupt: &Interrupt) -> bool {
+        if !std::io::stdin().is_terminal() {
+            self.warn(format_args!(
+                "{request}\nnobody can answer: standard input is not a terminal"
+            ));
+            return false;
+        }
+        self.line(&format!(
+            "{request}\npress Enter when it is done, or type no"
+        ));
+        let (answer, answered) = mpsc::channel();
+        // A read cannot be called off: the thread stays behind when the user interrupts instead of answering.
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = std::io::stdin().read_line(&mut line);
+            let _ =
+                answer.send(read.is_ok_and(|n| n > 0) && !line.trim().eq_ignore_ascii_case("no"));
+        });
+        loop {
+            match answered.recv_timeout(Duration::from_millis(200)) {
+                Ok(done) => return done,
+                Err(mpsc::RecvTimeoutError::Timeout) if !interrupt.raised() => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Starts a bar over `total` steps of `what` (`rows`), `first` of which are done already. On something that is not a terminal it
     /// becomes a line every ten seconds.
-    pub fn bar(&self, label: &str, what: &'static str, total: u64) -> Bar<'_> {
+    pub fn bar(&self, label: &str, what: &'static str, first: u64, total: u64) -> Bar<'_> {
         let shown = !self.quiet && std::io::stderr().is_terminal();
         let bar = shown.then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
@@ -105,9 +143,21 @@ impl Terminal {
             bar.enable_steady_tick(Duration::from_millis(250));
             bar
         });
-        self.bar.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&bar);
+        self.bar
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(&bar);
         let now = Instant::now();
-        Bar { terminal: self, bar, label: label.to_owned(), what, total, started: now, said: Mutex::new(now) }
+        Bar {
+            terminal: self,
+            bar,
+            label: label.to_owned(),
+            what,
+            first,
+            total,
+            started: now,
+            said: Mutex::new(now),
+        }
     }
 }
 
@@ -118,6 +168,8 @@ pub struct Bar<'t> {
     bar: Option<ProgressBar>,
     label: String,
     what: &'static str,
+    /// Steps that were done before this bar began; they tell nothing about the rate.
+    first: u64,
     total: u64,
     started: Instant,
     said: Mutex<Instant>,
@@ -135,11 +187,10 @@ impl Bar<'_> {
             return;
         }
         *said = Instant::now();
-        let rate = done as f64 / self.started.elapsed().as_secs_f64();
-        let left = match rate > 0.0 {
-            true => Span(Duration::from_secs_f64(((self.total.saturating_sub(done)) as f64 / rate).ceil())).to_string(),
-            false => "unknown time".into(),
-        };
+        let rate = done.saturating_sub(self.first) as f64 / self.started.elapsed().as_secs_f64();
+        let rest = self.total.saturating_sub(done) as f64;
+        let left = Duration::try_from_secs_f64((rest / rate).ceil())
+            .map_or_else(|_| "unknown time".to_owned(), |left| Span(left).to_string());
         self.terminal.say(format_args!(
             "{}: {done} of {} {} ({}), {left} left",
             self.label,
@@ -152,7 +203,11 @@ impl Bar<'_> {
 
 impl Drop for Bar<'_> {
     fn drop(&mut self) {
-        *self.terminal.bar.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self
+            .terminal
+            .bar
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = None;
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

@@ -27,7 +27,11 @@ fn imports(text: &str) -> BTreeSet<String> {
             let mut depth = 0;
             for item in list.split_inclusive([',', '{', '}']) {
                 if depth == 0 {
-                    let name: String = item.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                    let name: String = item
+                        .trim()
+                        .chars()
+                        .take_while(|c| c.is_alphanumeric() || *c == '_')
+                        .collect();
                     found.insert(name);
                 }
                 depth += i32::from(item.ends_with('{')) - i32::from(item.ends_with('}'));
@@ -36,7 +40,11 @@ fn imports(text: &str) -> BTreeSet<String> {
                 }
             }
         } else {
-            found.insert(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect());
+            found.insert(
+                rest.chars()
+                    .take_while(|c| c.is_alphanumeric() || *c == '_')
+                    .collect(),
+            );
         }
     }
     found.remove("");
@@ -48,7 +56,11 @@ fn imports_are_those_of_the_table() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     let names = |cell: &str| -> BTreeSet<String> {
-        cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+        cell.split('`')
+            .skip(1)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect()
     };
     let table: BTreeMap<String, BTreeSet<String>> = text
         .lines()
@@ -67,23 +79,37 @@ fn imports_are_those_of_the_table() {
     let mut wrong = Vec::new();
     for file in files {
         let relative = file.strip_prefix(root.join("src")).unwrap();
-        let module = relative.components().next().unwrap().as_os_str().to_string_lossy().replace(".rs", "");
+        let module = relative
+            .components()
+            .next()
+            .unwrap()
+            .as_os_str()
+            .to_string_lossy()
+            .replace(".rs", "");
         if module == "lib" || module == "main" {
             continue;
         }
-        let allowed = table.get(&module).unwrap_or_else(|| panic!("`{module}` has no row in ARCHITECTURE.md"));
+        let allowed = table
+            .get(&module)
+            .unwrap_or_else(|| panic!("`{module}` has no row in ARCHITECTURE.md"));
         for import in imports(&std::fs::read_to_string(&file).unwrap()) {
             if import != module && !allowed.contains(&import) {
                 wrong.push(format!("{}: crate::{import}", relative.display()));
             }
         }
     }
-    assert!(wrong.is_empty(), "imports that the table does not allow:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "imports that the table does not allow:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]
 fn imports_are_found_in_every_form() {
     let text = "use crate::plan::Plan; use crate::{units::{Bytes, Span}, record}; fn f() { crate::load::run() }";
-    let expected: BTreeSet<String> = ["plan", "units", "record", "load"].map(str::to_owned).into();
+    let expected: BTreeSet<String> = ["plan", "units", "record", "load"]
+        .map(str::to_owned)
+        .into();
     assert_eq!(imports(text), expected);
 }

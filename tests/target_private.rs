@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use capbench::interrupt::Interrupt;
 use capbench::plan::{Managed, Place, Plan, Setting, SettingValue};
 use capbench::record::Flavour;
-use capbench::target::{Journal, Server, TargetError, Unattended, check_support, connect, preflight};
+use capbench::target::{
+    Journal, Server, TargetError, Unattended, check_support, connect, preflight,
+};
 use capbench::units::Bytes;
 // The plans of the unit tests name their types by `crate::`.
 use capbench::{plan, units, workload};
@@ -67,7 +69,10 @@ fn a_private_server_admits_two_accounts_and_leaves_nothing() {
         let identity = server.identity().clone();
         assert_eq!(identity.address, "private server");
         assert!(identity.local && identity.round_trip.0 > 0.0 && identity.uuid.is_some());
-        assert_eq!(identity.flavour == Flavour::MariaDb, identity.version.contains("MariaDB"));
+        assert_eq!(
+            identity.flavour == Flavour::MariaDb,
+            identity.version.contains("MariaDB")
+        );
         assert!(!identity.variables.contains_key("gtid_executed"));
         assert!(!identity.variables.contains_key("gtid_binlog_pos"));
 
@@ -78,7 +83,8 @@ fn a_private_server_admits_two_accounts_and_leaves_nothing() {
             .unwrap();
         assert_eq!(nameless, Some(0));
         let mut load = connect(server.load_endpoint(), None).unwrap();
-        load.query_drop("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+        load.query_drop("CREATE TABLE t (id INT PRIMARY KEY)")
+            .unwrap();
         let grants: Vec<String> = load.query("SHOW GRANTS").unwrap();
         assert!(!grants.join("\n").contains("SUPER"), "{grants:?}");
         assert!(load.query_drop("SET GLOBAL max_connections = 10").is_err());
@@ -150,10 +156,21 @@ fn variants_are_applied_on_the_baseline_and_read_back() {
         let record = apply(&mut server, &mut journal, 2);
         assert!(record.restarted);
         // MySQL takes whole chunks of 128 MiB, MariaDB what it was asked for.
-        let took = if server.flavour() == Flavour::MySql { 256 << 20 } else { 200 << 20 };
+        let took = if server.flavour() == Flavour::MySql {
+            256 << 20
+        } else {
+            200 << 20
+        };
         assert_eq!(record.settings[0].took, Some(i32::to_string(&took)));
-        assert!(!record.differs.contains_key("innodb_flush_log_at_trx_commit"));
-        assert!(!record.differs.contains_key("max_prepared_stmt_count"), "lost in the restart");
+        assert!(
+            !record
+                .differs
+                .contains_key("innodb_flush_log_at_trx_commit")
+        );
+        assert!(
+            !record.differs.contains_key("max_prepared_stmt_count"),
+            "lost in the restart"
+        );
 
         let record = apply(&mut server, &mut journal, 3);
         assert!(record.restarted, "a start-up variable needs a restart");
@@ -166,7 +183,11 @@ fn variants_are_applied_on_the_baseline_and_read_back() {
         assert_eq!(record.settings[0].took.as_deref(), Some("OFF"));
 
         let record = apply(&mut server, &mut journal, 0);
-        assert!(record.restarted && record.differs.is_empty(), "{:?}", record.differs);
+        assert!(
+            record.restarted && record.differs.is_empty(),
+            "{:?}",
+            record.differs
+        );
         apply(&mut server, &mut journal, 1);
         server.undo_variant(&mut journal, &Unattended).unwrap();
         let now = server.variables().unwrap();
@@ -227,9 +248,19 @@ fn what_the_server_cannot_do_is_named_before_anything_is_touched() {
         let before = server.variables().unwrap();
         let problems = check_support(&plan, &mut server).unwrap();
         let of = |name: &str| problems.iter().find(|p| p.variant.as_deref() == Some(name));
-        assert!(of("misspelt").unwrap().hint.contains("`innodb_buffer_pool_size`"));
+        assert!(
+            of("misspelt")
+                .unwrap()
+                .hint
+                .contains("`innodb_buffer_pool_size`")
+        );
         assert!(of("session").is_some());
-        assert!(of("option").unwrap().text.contains("--no-such-option-here=1"));
+        assert!(
+            of("option")
+                .unwrap()
+                .text
+                .contains("--no-such-option-here=1")
+        );
         assert_eq!(of("known"), None);
         assert_eq!(server.variables().unwrap(), before);
     }
@@ -246,7 +277,10 @@ fn a_bad_option_shows_the_servers_words() {
         let error = Server::open(&plan, &mut Journal::in_memory(), &Interrupt::new())
             .unwrap_err()
             .to_string();
-        assert!(error.contains("no-such-variable") && error.contains("hint:"), "{error}");
+        assert!(
+            error.contains("no-such-variable") && error.contains("hint:"),
+            "{error}"
+        );
         assert!(entries(parent.path()).is_empty());
     }
 }
@@ -268,7 +302,10 @@ fn a_server_that_is_killed_is_noticed_and_started_again() {
                 server.variables().err()
             })
             .expect("the death is noticed");
-        assert!(matches!(&error, TargetError::Lost(why) if why.contains("ended by itself")), "{error}");
+        assert!(
+            matches!(&error, TargetError::Lost(why) if why.contains("ended by itself")),
+            "{error}"
+        );
         let record = server
             .apply_variant(&plan, &plan.variants[0], &mut journal, &Unattended)
             .unwrap();
@@ -291,7 +328,10 @@ fn the_wish_to_end_ends_a_start() {
 #[test]
 fn programs_that_are_no_servers_are_refused() {
     let parent = parent();
-    for (binary, words) in [("/bin/true", "not the answer"), ("/nonexistent/mysqld", "cannot run")] {
+    for (binary, words) in [
+        ("/bin/true", "not the answer"),
+        ("/nonexistent/mysqld", "cannot run"),
+    ] {
         let plan = plan_for(Path::new(binary), parent.path());
         let error = Server::open(&plan, &mut Journal::in_memory(), &Interrupt::new())
             .unwrap_err()

@@ -118,6 +118,31 @@ pub struct Cleaned {
     pub database: bool,
 }
 
+impl std::fmt::Display for Cleaned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.tables.len() {
+            0 => f.write_str("nothing of capbench's was there")?,
+            1 => write!(f, "dropped {}", self.tables[0])?,
+            n => write!(
+                f,
+                "dropped {n} tables: {} … {}",
+                self.tables[0],
+                self.tables[n - 1]
+            )?,
+        }
+        if self.database {
+            f.write_str(", and the database, which capbench had made and nothing else used")?;
+        }
+        for table in &self.left {
+            write!(
+                f,
+                "\nleft `{table}`: it was made anew by something else since capbench made it"
+            )?;
+        }
+        Ok(())
+    }
+}
+
 /// Drops the tables that the marker in `database` names, the marker, and the database if capbench created
 /// it and nothing else is in it. Without a marker nothing is dropped.
 ///

@@ -28,15 +28,27 @@ pub fn stream_seed(seed: u64, workload: &str, step: Step) -> u64 {
         Step::Rate(PerSecond(rate)) => hash.update(rate.to_le_bytes()),
     }
     let digest = hash.finalize();
-    digest.iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
+    digest
+        .iter()
+        .take(8)
+        .fold(0, |seed, byte| seed << 8 | u64::from(*byte))
 }
 
 /// What the load engine is asked to do in a cell.
-pub fn spec(plan: &Plan, endpoint: &Endpoint, rows: u64, program: &Program, step: Step) -> LoadSpec {
+pub fn spec(
+    plan: &Plan,
+    endpoint: &Endpoint,
+    rows: u64,
+    program: &Program,
+    step: Step,
+) -> LoadSpec {
     let pace = match (step, plan.ladder.open) {
-        (Step::Rate(rate), Some(open)) => {
-            Pace::Open { rate: rate.0, clients: open.clients, arrivals: open.arrivals, backlog: open.backlog }
-        }
+        (Step::Rate(rate), Some(open)) => Pace::Open {
+            rate: rate.0,
+            clients: open.clients,
+            arrivals: open.arrivals,
+            backlog: open.backlog,
+        },
         (Step::Rate(rate), None) => Pace::Open {
             rate: rate.0,
             clients: 1,
@@ -68,8 +80,6 @@ pub struct Label {
     pub position: String,
     /// `oltp_read_only 8 threads` and, with several variants, the variant's name.
     pub text: String,
-    /// Estimated end of the whole run.
-    pub left: Duration,
 }
 
 /// Watches a cell while the engine drives it.
@@ -121,7 +131,7 @@ impl Observer for CellObserver<'_> {
     fn interval(&self, interval: &Interval) -> Flow {
         self.terminal.say(interval_line(self.label, interval));
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        match watch.interval(interval, (self.server_cpu)(), &jiff::Zoned::now()) {
+        match watch.interval(interval, (self.server_cpu)(), &jiff::ZonedDateTime::now()) {
             Some(why) => Flow::Stop(why),
             None => Flow::Continue,
         }
@@ -141,7 +151,9 @@ fn kill_queries(admin: &Endpoint, connection_ids: &[u64]) {
     use mysql::prelude::Queryable as _;
     let mut endpoint = admin.clone();
     endpoint.connect_timeout = KILL_TIMEOUT;
-    let Ok(mut conn) = crate::target::connect(&endpoint, Some(KILL_TIMEOUT)) else { return };
+    let Ok(mut conn) = crate::target::connect(&endpoint, Some(KILL_TIMEOUT)) else {
+        return;
+    };
     for id in connection_ids {
         let _ = conn.query_drop(format!("KILL QUERY {id}"));
     }
@@ -150,7 +162,8 @@ fn kill_queries(admin: &Endpoint, connection_ids: &[u64]) {
 /// One line an interval: what a person wants to see pass by.
 fn interval_line(label: &Label, interval: &Interval) -> String {
     let seconds = interval.seconds().max(1e-9);
-    let missing = |figure: Option<Millis>| figure.map_or_else(|| "n/a".to_owned(), |f| f.to_string());
+    let missing =
+        |figure: Option<Millis>| figure.map_or_else(|| "n/a".to_owned(), |f| f.to_string());
     let mut line = format!(
         "  [{}] {}  {:>4.0}s  {:>8} tps  {:>8} qps  p95 {:>9}  p99 {:>9}",
         label.position,
@@ -211,7 +224,10 @@ pub fn filled(blank: CellRecord, outcome: LoadOutcome) -> CellRecord {
     CellRecord {
         status: outcome.status,
         reason: outcome.reason,
-        started_at: outcome.started_at.and_then(|at| jiff::Timestamp::try_from(at).ok()).map(|at| at.to_string()),
+        started_at: outcome
+            .started_at
+            .and_then(|at| jiff::Timestamp::try_from(at).ok())
+            .map(|at| at.to_string()),
         seconds: outcome.seconds,
         per_client: outcome.per_client,
         outage_seconds: outcome.outage_seconds,
@@ -227,6 +243,10 @@ pub fn filled(blank: CellRecord, outcome: LoadOutcome) -> CellRecord {
 ///
 /// # Errors
 /// The engine's, for what goes wrong before the clients are released.
-pub fn drive(spec: &LoadSpec, observer: &CellObserver<'_>, interrupt: &Interrupt) -> Result<LoadOutcome, load::LoadError> {
+pub fn drive(
+    spec: &LoadSpec,
+    observer: &CellObserver<'_>,
+    interrupt: &Interrupt,
+) -> Result<LoadOutcome, load::LoadError> {
     load::run(spec, observer, interrupt)
 }

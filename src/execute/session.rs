@@ -1,20 +1,22 @@
 //! From an open server to a finished record: the order of things in a run.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
 use super::cell::{self, CellObserver, Label};
-use super::guard::{self, Watch};
-use crate::dataset::{self, DatasetError};
+use super::data;
+use super::guard::{self, HostCpu, Watch};
+use crate::dataset::{self, DatasetError, Resolved};
 use crate::interrupt::Interrupt;
 use crate::load::LoadError;
 use crate::matrix::{self, Cell};
 use crate::plan::{OnFailure, Plan, Reset, Step};
 use crate::probe;
 use crate::record::{CellRecord, CellStatus, Run, RunEnd, VariantRecord};
-use crate::target::{Journal, Server, TargetError};
+use crate::target::{self, Journal, Operator, Server, TargetError};
 use crate::terminal::Terminal;
 use crate::units::Span;
 use crate::workload::Program;
@@ -28,6 +30,9 @@ pub enum SessionError {
     /// The data.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
+    /// Too little disk.
+    #[error("{0}")]
+    Disk(String),
     /// The warm-up could not start.
     #[error("warm-up: {0}")]
     Warmup(LoadError),
@@ -47,6 +52,18 @@ pub enum SessionError {
     Interrupted,
 }
 
+impl SessionError {
+    /// Whether the user's wish is behind it.
+    pub fn is_interrupt(&self) -> bool {
+        match self {
+            Self::Interrupted => true,
+            Self::Target(error) => error.is_interrupt(),
+            Self::Dataset(error) => error.is_interrupt(),
+            _ => false,
+        }
+    }
+}
+
 /// A run in progress on an open server.
 pub struct Session<'a> {
     /// What is to be done.
@@ -63,7 +80,12 @@ pub struct Session<'a> {
     pub terminal: &'a Terminal,
     /// The user's wish to end.
     pub interrupt: &'a Interrupt,
+    /// The size of the data, once it is ready.
+    pub resolved: Option<Resolved>,
 }
+
+/// How long one reading of the server's status may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a cell's end means for the cells after it.
 enum Next {
@@ -80,7 +102,7 @@ impl Session<'_> {
     /// What keeps the rest of the run from making sense: the server is gone, the data cannot be made,
     /// the records cannot be written, or the user's wish to end.
     pub fn run(&mut self, cells: &[Cell]) -> Result<RunEnd, SessionError> {
-        if let Some(why) = guard::outside_window(&self.plan.guard, &jiff::Zoned::now()) {
+        if let Some(why) = guard::outside_window(&self.plan.guard, &jiff::ZonedDateTime::now()) {
             return Ok(RunEnd::Stopped(why));
         }
         self.prepare()?;
@@ -95,7 +117,9 @@ impl Session<'_> {
                 visit.iter().for_each(|cell| self.skip(cell, &why));
             }
         }
-        self.server.undo_variant(self.journal)?;
+        self.server
+            .undo_variant(self.journal, &AtScreen(self.terminal, self.interrupt))?;
+        self.clean_up()?;
         Ok(end)
     }
 
@@ -104,18 +128,37 @@ impl Session<'_> {
     /// # Errors
     /// The server's, or a table that is not ours.
     pub fn prepare(&mut self) -> Result<(), SessionError> {
-        let facts = dataset::ready(self.plan, self.server, self.journal, &DataProgress(self.terminal), self.interrupt)?;
+        let resolved = data::resolve(self.plan, self.server)?;
+        let facts = data::ready(
+            self.plan,
+            self.server,
+            &resolved,
+            self.terminal,
+            self.interrupt,
+        )?;
         self.run.dataset = Some(facts);
+        self.resolved = Some(resolved);
         self.save()
     }
 
     /// One visit of a variant: apply, reset, warm up, climb each workload's ladder, undo.
-    fn visit(&mut self, cells: &[Cell], total: usize, ends: Instant) -> Result<RunEnd, SessionError> {
+    fn visit(
+        &mut self,
+        cells: &[Cell],
+        total: usize,
+        ends: Instant,
+    ) -> Result<RunEnd, SessionError> {
         let variant = &self.plan.variants[cells[0].variant];
         if self.plan.variants.len() > 1 {
-            self.terminal.say(format_args!("variant `{}`", variant.name));
+            self.terminal
+                .say(format_args!("variant `{}`", variant.name));
         }
-        let applied = self.server.apply_variant(self.plan, variant, self.journal, self.terminal)?;
+        let applied = self.server.apply_variant(
+            self.plan,
+            variant,
+            self.journal,
+            &AtScreen(self.terminal, self.interrupt),
+        )?;
         self.keep_variant(applied);
         let fresh = cells[0].index == 1;
         if self.plan.dataset.reset == Reset::PerVariant && !fresh {
@@ -157,10 +200,18 @@ impl Session<'_> {
     fn keep_variant(&mut self, applied: VariantRecord) {
         for setting in &applied.settings {
             let took = setting.took.as_deref().unwrap_or("n/a");
-            self.terminal.say(format_args!("  {} = {took} (asked for {})", setting.name, setting.asked));
+            self.terminal.say(format_args!(
+                "  {} = {took} (asked for {})",
+                setting.name, setting.asked
+            ));
         }
         // Each pass applies a variant anew; what differs between passes is judged cell by cell.
-        if let Some(known) = self.run.variants.iter_mut().find(|known| known.name == applied.name) {
+        if let Some(known) = self
+            .run
+            .variants
+            .iter_mut()
+            .find(|known| known.name == applied.name)
+        {
             *known = applied;
         } else {
             self.run.variants.push(applied);
@@ -168,23 +219,46 @@ impl Session<'_> {
     }
 
     fn reset(&mut self) -> Result<(), SessionError> {
-        self.terminal.say("putting the data back to its first state");
-        dataset::reset(self.plan, self.server, self.journal, &DataProgress(self.terminal), self.interrupt)?;
-        Ok(())
+        self.terminal
+            .say("putting the data back to its first state");
+        let Some(resolved) = self.resolved else {
+            return Ok(());
+        };
+        data::reset(
+            self.plan,
+            self.server,
+            &resolved,
+            self.terminal,
+            self.interrupt,
+        )
     }
 
     fn warm_up(&mut self) -> Result<(), SessionError> {
-        let Some(program) = &self.plan.warmup.workload else { return Ok(()) };
+        let Some(program) = &self.plan.warmup.workload else {
+            return Ok(());
+        };
         let (threads, duration) = (self.plan.warmup.threads, self.plan.warmup.duration);
         if duration.0.is_zero() {
             return Ok(());
         }
-        self.terminal.say(format_args!("warming up: {} with {threads} threads for {duration}", program.name));
-        let mut spec = cell::spec(self.plan, self.server.load_endpoint(), self.rows(), program, Step::Threads(threads));
+        self.terminal.say(format_args!(
+            "warming up: {} with {threads} threads for {duration}",
+            program.name
+        ));
+        let mut spec = cell::spec(
+            self.plan,
+            self.server.load_endpoint(),
+            self.rows(),
+            program,
+            Step::Threads(threads),
+        );
         spec.discard = Duration::ZERO;
         spec.measure = duration.0;
         spec.events = None;
-        let label = Label { position: "warm-up".into(), text: program.name.clone(), left: Duration::ZERO };
+        let label = Label {
+            position: "warm-up".into(),
+            text: program.name.clone(),
+        };
         let admin = self.server.admin_endpoint().clone();
         let observer = CellObserver::new(
             self.terminal,
@@ -194,15 +268,28 @@ impl Session<'_> {
             &|| None,
             &|_| {},
         );
-        let outcome = cell::drive(&spec, &observer, self.interrupt).map_err(SessionError::Warmup)?;
+        let outcome =
+            cell::drive(&spec, &observer, self.interrupt).map_err(SessionError::Warmup)?;
         match outcome.status {
             CellStatus::Completed | CellStatus::Truncated => Ok(()),
             CellStatus::Interrupted => Err(SessionError::Interrupted),
-            CellStatus::Failed | CellStatus::Stopped | CellStatus::Skipped => Err(SessionError::WarmupFailed {
-                workload: program.name.clone(),
-                reason: outcome.reason.unwrap_or_default(),
-            }),
+            CellStatus::Failed | CellStatus::Stopped | CellStatus::Skipped => {
+                Err(SessionError::WarmupFailed {
+                    workload: program.name.clone(),
+                    reason: outcome.reason.unwrap_or_default(),
+                })
+            }
         }
+    }
+
+    /// Drops the tables at the end of a run whose plan does not keep them.
+    fn clean_up(&mut self) -> Result<(), SessionError> {
+        let dataset = &self.plan.dataset;
+        if dataset.keep || dataset.existing || self.server.is_managed() {
+            return Ok(());
+        }
+        dataset::cleanup(self.server.admin_endpoint(), &self.plan.target.database)?;
+        Ok(())
     }
 
     fn rows(&self) -> u64 {
@@ -210,10 +297,15 @@ impl Session<'_> {
     }
 
     /// Measures one cell. Whatever goes wrong inside it ends up in its record.
-    fn cell(&mut self, cell: &Cell, total: usize, left: Duration) -> Result<CellRecord, SessionError> {
+    fn cell(
+        &mut self,
+        cell: &Cell,
+        total: usize,
+        left: Duration,
+    ) -> Result<CellRecord, SessionError> {
         let plan = self.plan;
         let program = &plan.ladder.workloads[cell.workload];
-        let label = label(plan, cell, program, total, left);
+        let label = label(plan, cell, program, total);
         self.terminal.say(format_args!(
             "[{}] {}  (about {} left)",
             label.position,
@@ -226,26 +318,43 @@ impl Session<'_> {
             Err(error) => return Ok(blank(CellStatus::Failed, Some(error.to_string()))),
         };
         if program.writes() {
-            dataset::mark_dirty(plan, self.server)?;
+            dataset::mark_dirty(self.server.admin_endpoint(), plan, program.tables)?;
         }
-        let spec = cell::spec(plan, self.server.load_endpoint(), self.rows(), program, cell.step);
-        let recorder = probe::Recorder::start(
-            self.server.probe_connection(),
-            self.server.identity().flavour,
-            self.server.pid(),
-            plan.ladder.interval.0,
+        let spec = cell::spec(
+            plan,
+            self.server.load_endpoint(),
+            self.rows(),
+            program,
+            cell.step,
         );
+        let recorder = Mutex::new(self.recorder());
+        let released = |at: Instant| {
+            recorder
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .released(at)
+        };
+        let host = Mutex::new(HostCpu::new(self.server.identity().local));
+        let server_cpu = || {
+            host.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .since_last()
+        };
         let admin = self.server.admin_endpoint().clone();
         let observer = CellObserver::new(
             self.terminal,
             &label,
             &admin,
             Watch::new(&plan.guard),
-            &|| recorder.server_cpu(),
-            &|at| recorder.released(at),
+            &server_cpu,
+            &released,
         );
         let outcome = cell::drive(&spec, &observer, self.interrupt);
-        let readings = recorder.finish();
+        drop(observer);
+        let readings = recorder
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .finish();
         let mut record = match outcome {
             Ok(outcome) => cell::filled(blank(CellStatus::Completed, None), outcome),
             Err(error) => blank(CellStatus::Failed, Some(error.to_string())),
@@ -259,16 +368,43 @@ impl Session<'_> {
         }
         match self.server.variables() {
             Ok(after) => record.differences = differences(&before, &after),
-            Err(error) => record.differences.push(format!("variables could not be read after the cell: {error}")),
+            Err(error) => record.differences.push(format!(
+                "variables could not be read after the cell: {error}"
+            )),
         }
         if let Some(reason) = &record.reason {
-            self.terminal.warn(format_args!("[{}] {}: {reason}", label.position, label.text));
+            self.terminal.warn(format_args!(
+                "[{}] {}: {reason}",
+                label.position, label.text
+            ));
         }
         Ok(record)
     }
 
+    /// Probes of server and hosts for one cell. A server that gives no connection for it is said to be
+    /// unread; the cell itself will tell why.
+    fn recorder(&mut self) -> probe::Recorder {
+        let identity = self.server.identity();
+        let limit = Some(PROBE_TIMEOUT);
+        let server: Option<Box<dyn probe::Sampled>> =
+            match target::connect(self.server.admin_endpoint(), limit) {
+                Ok(conn) => Some(Box::new(probe::server::Probe::new(conn, identity.flavour))),
+                Err(error) => {
+                    self.run.unavailable.push(format!("server status: {error}"));
+                    None
+                }
+            };
+        let host = probe::host::Probe::new(self.server.pid());
+        probe::Recorder::start(server, Some(Box::new(host)), self.plan.ladder.interval.0)
+    }
+
     fn skip(&mut self, cell: &Cell, why: &str) {
-        self.run.cells.push(cell::blank(self.plan, cell, CellStatus::Skipped, Some(why.to_owned())));
+        self.run.cells.push(cell::blank(
+            self.plan,
+            cell,
+            CellStatus::Skipped,
+            Some(why.to_owned()),
+        ));
     }
 
     fn save(&mut self) -> Result<(), SessionError> {
@@ -276,12 +412,15 @@ impl Session<'_> {
     }
 }
 
-fn label(plan: &Plan, cell: &Cell, program: &Program, total: usize, left: Duration) -> Label {
+fn label(plan: &Plan, cell: &Cell, program: &Program, total: usize) -> Label {
     let mut text = format!("{} {}", program.name, cell.step);
     if plan.variants.len() > 1 {
         text = format!("{text} · {}", plan.variants[cell.variant].name);
     }
-    Label { position: format!("{}/{total}", cell.index), text, left }
+    Label {
+        position: format!("{}/{total}", cell.index),
+        text,
+    }
 }
 
 /// What follows from a cell's end: by its status and the plan's `on_failure`.
@@ -291,11 +430,19 @@ fn next(plan: &Plan, record: &CellRecord) -> Next {
         CellStatus::Completed | CellStatus::Truncated | CellStatus::Skipped => Next::Continue,
         // The flag is up: the loop sees it before the next cell.
         CellStatus::Interrupted => Next::Continue,
-        CellStatus::Stopped => Next::SkipLadder(format!("the guard ended this ladder at {}: {reason}", record.step)),
+        CellStatus::Stopped => Next::SkipLadder(format!(
+            "the guard ended this ladder at {}: {reason}",
+            record.step
+        )),
         CellStatus::Failed => match plan.on_failure {
             OnFailure::Continue => Next::Continue,
-            OnFailure::NextLadder => Next::SkipLadder(format!("the step before failed ({}): {reason}", record.step)),
-            OnFailure::Stop => Next::Stop(format!("a cell failed and `on_failure` is \"stop\": {reason}")),
+            OnFailure::NextLadder => Next::SkipLadder(format!(
+                "the step before failed ({}): {reason}",
+                record.step
+            )),
+            OnFailure::Stop => Next::Stop(format!(
+                "a cell failed and `on_failure` is \"stop\": {reason}"
+            )),
         },
     }
 }
@@ -305,7 +452,9 @@ fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, Strin
     let mut found = Vec::new();
     for (name, old) in before {
         match after.get(name) {
-            Some(new) if new != old => found.push(format!("{name} changed from {old} to {new} during the cell")),
+            Some(new) if new != old => found.push(format!(
+                "{name} changed from {old} to {new} during the cell"
+            )),
             Some(_) => {}
             None => found.push(format!("{name} = {old} was gone after the cell")),
         }
@@ -318,5 +467,11 @@ fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, Strin
     found
 }
 
-/// Loading shown as a bar.
-struct DataProgress<'t>(&'t Terminal);
+/// A person at the screen who changes what capbench cannot.
+struct AtScreen<'a>(&'a Terminal, &'a Interrupt);
+
+impl Operator for AtScreen<'_> {
+    fn ask(&self, request: &str) -> bool {
+        self.0.ask(request, self.1)
+    }
+}

@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 /// Server programs to test with: MariaDB is required, MySQL joins in when it is present
 /// (`CAPBENCH_TEST_MYSQL`, or what `tests/servers/mysql-9.7.sh` made).
-#[allow(clippy::print_stderr, reason = "says in the test's output what was left out")]
+#[allow(
+    clippy::print_stderr,
+    reason = "says in the test's output what was left out"
+)]
 pub fn servers() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let folders = std::env::var_os("PATH").unwrap_or_default();
