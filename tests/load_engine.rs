@@ -22,7 +22,7 @@ use capbench::units::Span;
 use capbench::workload::{
     Access, Distribution, Generator, Group, Program, Statement, TableLayout, Transaction, Value,
 };
-use support::{Kind, Server, kinds};
+use support::{Kind, Server, kinds, status};
 
 #[derive(Default)]
 struct Watch {
@@ -272,7 +272,8 @@ fn the_server_counts_what_the_client_counts() {
         server.prepare(2, 1000);
         for protocol in [Protocol::Prepared, Protocol::Text] {
             let names = ["Com_select", "Com_update", "Com_delete", "Com_insert", "Com_begin", "Com_commit"];
-            let before = names.map(|name| server.status(name));
+            let mut root = server.root();
+            let before = names.map(|name| status(&mut root, name));
             let mut spec = spec(&server, read_write(), closed(4));
             spec.options.protocol = protocol;
             let (outcome, watch) = go(&spec);
@@ -280,7 +281,7 @@ fn the_server_counts_what_the_client_counts() {
             assert_eq!(outcome.status, CellStatus::Completed, "{:?}", outcome.reason);
             assert_eq!(watch.connected.load(Ordering::SeqCst), 4);
             assert_eq!(watch.intervals.load(Ordering::SeqCst), 4);
-            let after = names.map(|name| server.status(name));
+            let after = names.map(|name| status(&mut root, name));
             let count = |class: &str| {
                 outcome
                     .statements

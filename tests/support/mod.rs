@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Debian's MariaDB; required.
     MariaDb,
     /// MySQL 9.7, when it is there.
@@ -18,17 +18,17 @@ pub enum Kind {
 }
 
 /// A running server.
-pub struct Server {
-    pub folder: TempDir,
-    pub port: u16,
-    pub kind: Kind,
+pub(crate) struct Server {
+    pub(crate) folder: TempDir,
+    pub(crate) port: u16,
+    pub(crate) kind: Kind,
     binary: PathBuf,
     options: Vec<String>,
     child: Option<Child>,
 }
 
 /// The MySQL binary of this machine, if any.
-pub fn mysql_binary() -> Option<PathBuf> {
+pub(crate) fn mysql_binary() -> Option<PathBuf> {
     std::env::var_os("CAPBENCH_TEST_MYSQL")
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from("target/servers/mysql-9.7/mysqld")))
@@ -36,7 +36,7 @@ pub fn mysql_binary() -> Option<PathBuf> {
 }
 
 /// The servers that are there; says so when one is not.
-pub fn kinds() -> Vec<Kind> {
+pub(crate) fn kinds() -> Vec<Kind> {
     let mut kinds = vec![Kind::MariaDb];
     if mysql_binary().is_some() {
         kinds.push(Kind::MySql);
@@ -62,7 +62,7 @@ fn free_port() -> u16 {
 
 impl Server {
     /// Starts a fresh server with `options` and makes the account bench/secret and the database bench.
-    pub fn start(kind: Kind, options: &[&str]) -> Self {
+    pub(crate) fn start(kind: Kind, options: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("cb").tempdir().unwrap();
         let data = folder.path().join("data");
         let binary = match kind {
@@ -114,7 +114,7 @@ impl Server {
     }
 
     /// Starts the server program on its data; waits until it answers.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         let at = |name: &str| self.folder.path().join(name).display().to_string();
         let mut command = Command::new(&self.binary);
         command
@@ -147,7 +147,7 @@ impl Server {
     }
 
     /// Path of the socket.
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("s")
     }
 
@@ -159,21 +159,13 @@ impl Server {
     }
 
     /// A connection of the administrator.
-    pub fn root(&self) -> Conn {
+    pub(crate) fn root(&self) -> Conn {
         self.try_root().expect("the server answers")
     }
 
-    /// A status counter.
-    pub fn status(&self, name: &str) -> u64 {
-        let row: Option<(String, u64)> = self
-            .root()
-            .query_first(format!("SHOW GLOBAL STATUS LIKE '{name}'"))
-            .unwrap();
-        row.unwrap().1
-    }
 
     /// Makes `tables` standard tables of `rows` rows.
-    pub fn prepare(&self, tables: u32, rows: u32) {
+    pub(crate) fn prepare(&self, tables: u32, rows: u32) {
         let mut root = self.root();
         root.query_drop("USE bench").unwrap();
         for table in 1..=tables {
@@ -198,14 +190,14 @@ impl Server {
     }
 
     /// Sends a signal to the server.
-    pub fn signal(&self, signal: rustix::process::Signal) {
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let id = self.child.as_ref().unwrap().id();
         let pid = rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
     /// Ends it at once, as a crash would.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
@@ -217,6 +209,14 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A status counter, read without adding to the counters of statements that clients send.
+pub(crate) fn status(root: &mut Conn, name: &str) -> u64 {
+    let row: Option<(String, u64)> = root
+        .query_first(format!("SHOW GLOBAL STATUS LIKE '{name}'"))
+        .unwrap();
+    row.unwrap().1
 }
 
 fn user() -> Option<&'static str> {
