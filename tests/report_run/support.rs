@@ -65,7 +65,13 @@ pub(crate) fn sample(at: f64, values: &[(&str, f64)]) -> Sample {
 }
 
 /// A cell of six measured intervals.
-pub(crate) fn cell(index: u32, variant: &str, workload: &str, threads: u32, tps: f64) -> CellRecord {
+pub(crate) fn cell(
+    index: u32,
+    variant: &str,
+    workload: &str,
+    threads: u32,
+    tps: f64,
+) -> CellRecord {
     // A ripple keeps the coefficient of variation away from zero.
     let intervals: Vec<_> = (0..13)
         .map(|n| interval(n, threads, tps * (1.0 + 0.01 * f64::from(n % 3) - 0.01)))
