@@ -7,7 +7,7 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 
 use crate::units::Millis;
 
-/// Latencies of one class of events: an HdrHistogram in nanoseconds with 3 significant digits, and
+/// Latencies of one class of events: an `HdrHistogram` in nanoseconds with 3 significant digits, and
 /// minimum, maximum and sum exactly.
 ///
 /// A histogram that spans microseconds to seconds takes some 150 KiB of memory, packed (the V2 format,

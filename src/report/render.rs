@@ -241,7 +241,7 @@ fn html_table(rows: Value, wanted: Value) -> Result<Value, Error> {
         let mut html = String::from("<tr>");
         for (text, right) in texts.zip(&right) {
             let class = if *right { " class=\"n\"" } else { "" };
-            html.push_str(&format!("<{tag}{class}>{}</{tag}>", html_escaped(text)));
+            html.extend([format!("<{tag}{class}>{}</{tag}>", html_escaped(text))]);
         }
         html + "</tr>\n"
     };

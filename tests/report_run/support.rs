@@ -279,7 +279,11 @@ pub(crate) fn open_cell(index: u32, rate: f64, capacity: f64) -> CellRecord {
     cell.step = Step::Rate(PerSecond(rate));
     for i in &mut cell.intervals {
         i.arrivals = (rate * 10.0) as u64;
-        i.dropped = i.arrivals.saturating_sub(i.done);
+        i.dropped = if rate > capacity {
+            i.arrivals.saturating_sub(i.done)
+        } else {
+            0
+        };
         i.backlog = if i.dropped > 0 { 1000 } else { 3 };
         i.service = Some(latency(i.done, 5.0, 25.0));
         i.latency = if i.dropped > 0 {
