@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::findings::{
-    CellSummary, Fairness, Latencies, Steadiness, Validity, Window,
-};
+use super::findings::{CellSummary, Fairness, Latencies, Steadiness, Validity, Window};
 use super::signals::Signals;
 use super::stats::{mean, series_se, variance};
-use super::validity::{self, Context, closed};
 use super::steady;
+use super::validity::{self, Context, closed};
 use crate::record::{CellRecord, ErrorCount, Interval, Latency, Phase, Run};
 use crate::units::{PerSecond, Ratio};
 
@@ -162,9 +160,8 @@ fn figures(
         dropped_share: (!closed)
             .then(|| share(totals.dropped, totals.arrivals))
             .flatten(),
-        held: (!closed && totals.arrivals > 0).then(|| {
-            totals.dropped == 0 && totals.done as f64 >= HELD * totals.arrivals as f64
-        }),
+        held: (!closed && totals.arrivals > 0)
+            .then(|| totals.dropped == 0 && totals.done as f64 >= HELD * totals.arrivals as f64),
         done: totals.done,
         failed: totals.failed,
         errors: totals
@@ -247,6 +244,5 @@ fn fairness(per_client: &[u64]) -> Option<Fairness> {
 fn client_cpu(run: &Run, cell: &CellRecord, measured: &[&Interval]) -> Option<Ratio> {
     let seconds: f64 = measured.iter().map(|i| i.seconds()).sum();
     let used = cell.client.user_seconds + cell.client.system_seconds;
-    (seconds > 0.0 && run.host.cores > 0)
-        .then(|| Ratio(used / seconds / f64::from(run.host.cores)))
+    (seconds > 0.0 && run.host.cores > 0).then(|| Ratio(used / seconds / f64::from(run.host.cores)))
 }

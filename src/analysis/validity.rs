@@ -94,12 +94,7 @@ fn ran(summary: &CellSummary, cell: &CellRecord, reasons: &mut Vec<Reason>) {
 }
 
 /// V2.
-fn clients(
-    summary: &CellSummary,
-    context: &Context<'_>,
-    seconds: f64,
-    reasons: &mut Vec<Reason>,
-) {
+fn clients(summary: &CellSummary, context: &Context<'_>, seconds: f64, reasons: &mut Vec<Reason>) {
     let wanted = f64::from(summary.clients) * seconds;
     if wanted <= 0.0 {
         return;
@@ -196,7 +191,10 @@ fn machine(summary: &CellSummary, context: &Context<'_>, reasons: &mut Vec<Reaso
     // With the server on the same machine its CPU is the server's as well: the machine may be full
     // because the server is, which is a finding, not a fault.
     if !context.local
-        && let Some(busy) = context.signals.cpu_busy().filter(|busy| *busy > CLIENT_BUSY)
+        && let Some(busy) = context
+            .signals
+            .cpu_busy()
+            .filter(|busy| *busy > CLIENT_BUSY)
     {
         object(format!(
             "client-bound: the load machine's CPU was {} busy (limit 80 %)",
