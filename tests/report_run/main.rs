@@ -8,6 +8,7 @@
 )]
 
 mod findings;
+mod recorded;
 mod render;
 mod store;
 mod support;
