@@ -3,6 +3,7 @@
 pub mod analysis;
 pub mod dataset;
 pub mod interrupt;
+pub mod latency;
 pub mod load;
 pub mod matrix;
 pub mod plan;

@@ -3,129 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Criteria, OpenLoop, Step, Warning};
 use crate::units::{Bytes, Millis, Ratio, Span};
 
-/// Latencies of one class of events: an HdrHistogram in nanoseconds with 3 significant digits, and
-/// minimum, maximum and sum exactly.
-#[derive(Debug, Clone)]
-pub struct Latency {
-    histogram: Histogram<u64>,
-    min: u64,
-    max: u64,
-    sum: u128,
-}
-
-impl Default for Latency {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Latency {
-    /// Longest latency that is told apart, in nanoseconds: one hour. Longer values raise the
-    /// exact maximum and count in the top bucket (the histogram resizes up to there by itself).
-    pub const HIGHEST: u64 = 3_600_000_000_000;
-
-    /// No events yet.
-    pub fn new() -> Self {
-        #[expect(clippy::expect_used, reason = "3 digits are always valid")]
-        let mut histogram = Histogram::new(3).expect("3 significant digits are valid");
-        histogram.auto(true);
-        Self {
-            histogram,
-            min: u64::MAX,
-            max: 0,
-            sum: 0,
-        }
-    }
-
-    /// Counts one event of `nanos` nanoseconds.
-    pub fn record(&mut self, nanos: u64) {
-        // Not `saturating_record`: that clamps to the range of the moment instead of resizing. The value
-        // is in the range that the histogram can grow to, so that this cannot fail.
-        let _ = self.histogram.record(nanos.clamp(1, Self::HIGHEST));
-        self.min = self.min.min(nanos);
-        self.max = self.max.max(nanos);
-        self.sum += u128::from(nanos);
-    }
-
-    /// Adds all events of `other`.
-    pub fn merge(&mut self, other: &Self) {
-        if other.count() == 0 {
-            return;
-        }
-        // Only fails when `self` cannot resize; it can.
-        let _ = self.histogram.add(&other.histogram);
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
-        self.sum += other.sum;
-    }
-
-    /// Forgets all events, keeping the memory.
-    pub fn clear(&mut self) {
-        self.histogram.reset();
-        self.min = u64::MAX;
-        self.max = 0;
-        self.sum = 0;
-    }
-
-    /// Rebuilds from a stored histogram and the exact figures beside it.
-    pub fn from_parts(mut histogram: Histogram<u64>, min: u64, max: u64, sum: u128) -> Self {
-        histogram.auto(true);
-        Self {
-            histogram,
-            min,
-            max,
-            sum,
-        }
-    }
-
-    /// The histogram, for storing.
-    pub fn histogram(&self) -> &Histogram<u64> {
-        &self.histogram
-    }
-
-    /// Number of events.
-    pub fn count(&self) -> u64 {
-        self.histogram.len()
-    }
-
-    /// Sum of all latencies in nanoseconds, exact.
-    pub fn sum_nanos(&self) -> u128 {
-        self.sum
-    }
-
-    /// Smallest latency in nanoseconds, exact; `None` without events.
-    pub fn min_nanos(&self) -> Option<u64> {
-        (self.count() > 0).then_some(self.min)
-    }
-
-    /// Largest latency in nanoseconds, exact; `None` without events.
-    pub fn max_nanos(&self) -> Option<u64> {
-        (self.count() > 0).then_some(self.max)
-    }
-
-    /// Arithmetic mean, exact; `None` without events.
-    pub fn mean(&self) -> Option<Millis> {
-        (self.count() > 0).then(|| Millis(self.sum as f64 / self.count() as f64 / 1e6))
-    }
-
-    /// The value that `quantile` (0..=1) of the events do not exceed, within 0.1 %, never outside
-    /// the exact minimum and maximum; `None` without events.
-    pub fn quantile(&self, quantile: f64) -> Option<Millis> {
-        (self.count() > 0).then(|| {
-            Millis::from_nanos(
-                self.histogram
-                    .value_at_quantile(quantile)
-                    .clamp(self.min, self.max),
-            )
-        })
-    }
-}
+pub use crate::latency::Latency;
 
 /// Which part of a cell an interval belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -501,42 +384,4 @@ pub struct Run {
     pub cells: Vec<CellRecord>,
     /// Signals that could not be read, with the reason (`INNODB_METRICS: access denied`).
     pub unavailable: Vec<String>,
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod latency_tests {
-    use super::*;
-
-    /// Percentiles of the raw values, against those of the histogram, over six orders of magnitude.
-    #[test]
-    fn percentiles_are_those_of_the_raw_values() {
-        let mut raw: Vec<u64> = (1..=20_000u64)
-            .map(|i| 1_000 + i * i * i / 100 + i * 37 % 1000)
-            .collect();
-        raw.push(90_000_000_000);
-        let mut whole = Latency::new();
-        let mut parts = vec![Latency::new(); 3];
-        for (i, &value) in raw.iter().enumerate() {
-            whole.record(value);
-            parts[i % 3].record(value);
-        }
-        let mut merged = Latency::new();
-        for part in &parts {
-            merged.merge(part);
-        }
-        raw.sort_unstable();
-        for latency in [&whole, &merged] {
-            assert_eq!(latency.count(), raw.len() as u64);
-            assert_eq!(latency.max_nanos(), raw.last().copied());
-            assert_eq!(latency.min_nanos(), raw.first().copied());
-            for quantile in [0.01, 0.5, 0.9, 0.95, 0.99, 0.999, 1.0] {
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-                let rank = ((quantile * raw.len() as f64).ceil() as usize).max(1);
-                let exact = raw[rank - 1] as f64 / 1e6;
-                let seen = latency.quantile(quantile).unwrap().0;
-                assert!((seen / exact - 1.0).abs() <= 0.001, "{quantile}: {seen} {exact}");
-            }
-        }
-    }
 }

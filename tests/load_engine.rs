@@ -6,7 +6,7 @@
     missing_docs
 )]
 
-mod support;
+mod load_support;
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -22,7 +22,7 @@ use capbench::units::Span;
 use capbench::workload::{
     Access, Distribution, Generator, Group, Program, Statement, TableLayout, Transaction, Value,
 };
-use support::{Kind, Server, kinds, status};
+use load_support::{Kind, Server, kinds, status};
 
 #[derive(Default)]
 struct Watch {

@@ -1,1 +1,22 @@
 //! What the measurements mean. Pure: no clock, file or socket.
+
+mod advice;
+mod analyse;
+mod bottleneck;
+mod cell;
+mod compare;
+mod criteria;
+mod durability;
+mod findings;
+mod headline;
+pub mod knee;
+pub mod knee_csv;
+mod ladder;
+mod limit;
+mod signals;
+mod stats;
+mod steady;
+mod validity;
+
+pub use analyse::analyse;
+pub use findings::*;

@@ -1,0 +1,403 @@
+//! From a run to its findings.
+
+use rayon::prelude::*;
+
+use super::bottleneck::{self, ALL_IN_POOL, Reference};
+use super::findings::{
+    Bottleneck, CellSummary, Comparison, Findings, LadderFinding, Limit, OpenFinding, StepSummary,
+    Validity,
+};
+use super::knee::{Knee, KneeKind};
+use super::ladder::{self, Measured, StepCells};
+use super::signals::Signals;
+use super::stats::mean_of;
+use super::{cell, compare, criteria, headline, limit};
+use crate::plan::Step;
+use crate::record::{Run, VariantRecord};
+use crate::units::PerSecond;
+
+/// Draws every conclusion that a run's records support.
+pub fn analyse(run: &Run) -> Findings {
+    let (mut cells, signals): (Vec<CellSummary>, Vec<Signals>) = run
+        .cells
+        .par_iter()
+        .map(|record| cell::summarise(run, record))
+        .unzip();
+    let (ladders, comparisons) = {
+        let all: Vec<Measured<'_>> = cells
+            .iter()
+            .zip(&signals)
+            .map(|(summary, signals)| Measured { summary, signals })
+            .collect();
+        let ladders = ladders(run, &all);
+        let comparisons = comparisons(run, &all, &ladders);
+        (ladders, comparisons)
+    };
+    fill_in_gains(&mut cells, &ladders);
+    let criteria = criteria::judge(run, &ladders, &cells);
+    let headline = headline::headline(run, &ladders, &criteria);
+    let notes = notes(run, &cells, &ladders);
+    Findings {
+        cells,
+        ladders,
+        comparisons,
+        criteria,
+        headline,
+        notes,
+    }
+}
+
+/// Variant names in order: those of the manifest, then any that only cells name.
+fn variant_names(run: &Run) -> Vec<&str> {
+    let declared = run.variants.iter().map(|v| v.name.as_str());
+    unique(declared.chain(run.cells.iter().map(|c| c.variant.as_str())))
+}
+
+fn workload_names(run: &Run) -> Vec<&str> {
+    let declared = run.workloads.iter().map(|w| w.name.as_str());
+    unique(declared.chain(run.cells.iter().map(|c| c.workload.as_str())))
+}
+
+fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for name in names {
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    }
+    seen
+}
+
+fn steps_of<'a>(all: &[Measured<'a>], variant: &str, workload: &str) -> Vec<StepCells<'a>> {
+    ladder::by_step(
+        all.iter()
+            .copied()
+            .filter(|m| m.summary.variant == variant && m.summary.workload == workload),
+    )
+}
+
+fn ladders(run: &Run, all: &[Measured<'_>]) -> Vec<LadderFinding> {
+    let variants = variant_names(run);
+    let mut found = Vec::new();
+    for (i, variant) in variants.iter().enumerate() {
+        for workload in workload_names(run) {
+            let steps = steps_of(all, variant, workload);
+            if !steps.is_empty() {
+                found.push(one_ladder(run, variant, i == 0, workload, &steps));
+            }
+        }
+    }
+    found
+}
+
+fn one_ladder(
+    run: &Run,
+    variant: &str,
+    baseline: bool,
+    workload: &str,
+    steps: &[StepCells<'_>],
+) -> LadderFinding {
+    let combined = ladder::combine(steps);
+    let knee = ladder::knee(steps, &combined, run.knee_gain);
+    let open = knee.is_none().then(|| open_finding(steps));
+    let limit = knee
+        .as_ref()
+        .map_or_else(no_limit, |k| limit::recommend(k, &run.criteria));
+    let (bottleneck, beyond) = knee
+        .as_ref()
+        .map_or((None, None), |knee| diagnose(run, knee, steps, &combined));
+    let unreliable = knee
+        .as_ref()
+        .and_then(|knee| ladder::unreliable(knee, &combined));
+    LadderFinding {
+        variant: variant.to_owned(),
+        workload: workload.to_owned(),
+        baseline,
+        notes: ladder_notes(knee.as_ref(), steps, &combined),
+        steps: combined,
+        knee,
+        open,
+        limit,
+        bottleneck,
+        beyond,
+        unreliable,
+    }
+}
+
+fn no_limit() -> Limit {
+    Limit {
+        threads: None,
+        basis: None,
+        why: "an open-loop ladder limits the rate, not the clients".to_owned(),
+        p95_never_met: false,
+        step: None,
+        throughput: None,
+        planning: None,
+        headroom: None,
+        refine: Vec::new(),
+    }
+}
+
+/// The highest rate that was held, with all lower ones.
+fn open_finding(steps: &[StepCells<'_>]) -> OpenFinding {
+    let mut highest_held = None;
+    let mut first_not_held = None;
+    for step in steps {
+        let Step::Rate(rate) = step.step else {
+            continue;
+        };
+        let mut usable = step.usable().peekable();
+        let held = usable.peek().is_some() && usable.all(|m| m.summary.held == Some(true));
+        if held && first_not_held.is_none() {
+            highest_held = Some(rate);
+        } else if !held && first_not_held.is_none() {
+            first_not_held = Some(rate);
+        }
+    }
+    let sentence = match (highest_held, first_not_held) {
+        (Some(held), None) => format!("All rates were held, up to {held}."),
+        (Some(held), Some(not)) => format!("{held} was held, {not} was not."),
+        (None, Some(not)) => format!("No rate was held: {not} already was not."),
+        (None, None) => "No rate was measured.".to_owned(),
+    };
+    OpenFinding {
+        highest_held,
+        first_not_held,
+        sentence,
+    }
+}
+
+/// Why it stops at the knee, and why it falls at the worst step beyond.
+fn diagnose(
+    run: &Run,
+    knee: &Knee,
+    steps: &[StepCells<'_>],
+    combined: &[StepSummary],
+) -> (Option<Bottleneck>, Option<Bottleneck>) {
+    let merged: Vec<Signals> = steps.iter().map(merge_signals).collect();
+    let smallest = |values: &mut dyn Iterator<Item = Option<f64>>| {
+        values.flatten().filter(|v| *v > 0.0).reduce(f64::min)
+    };
+    let usable: Vec<usize> = (0..steps.len())
+        .filter(|&i| combined[i].tps.is_some())
+        .collect();
+    let Some(k) = knee
+        .threads
+        .and_then(|n| usable.iter().copied().find(|&i| combined[i].threads == n))
+    else {
+        return (None, None);
+    };
+    let reference = Reference {
+        peak_tps: knee.points.iter().map(|p| p.tps.0).reduce(f64::max),
+        switches: smallest(&mut usable.iter().map(|&i| merged[i].switches_per_transaction)),
+        read_ms: smallest(
+            &mut usable
+                .iter()
+                .map(|&i| merged[i].disk.as_ref().and_then(|d| d.read_ms)),
+        ),
+        unfair: smallest(&mut usable.iter().map(|&i| {
+            mean_of(
+                steps[i]
+                    .usable()
+                    .map(|m| m.summary.fairness.map(|f| f.spread.0)),
+            )
+        })),
+        knee_p95: combined[k].p95,
+    };
+    let look = |i: usize| {
+        let cells: Vec<&CellSummary> = steps[i].usable().map(|m| m.summary).collect();
+        bottleneck::diagnose(&bottleneck::Step {
+            run,
+            threads: combined[i].threads,
+            tps: combined[i].tps.map(|t| t.0),
+            p95: combined[i].p95,
+            cells: &cells,
+            signals: &merged[i],
+            reference,
+        })
+    };
+    let beyond = usable
+        .iter()
+        .copied()
+        .filter(|&i| combined[i].threads > combined[k].threads)
+        .min_by(|&a, &b| {
+            let tps = |i: usize| combined[i].tps.map_or(f64::INFINITY, |t| t.0);
+            tps(a).total_cmp(&tps(b))
+        });
+    (Some(look(k)), beyond.map(look))
+}
+
+/// Repeats of a step: the mean of each signal would mix unlike moments of the same server; the run with
+/// the median throughput stands for the step.
+fn merge_signals(step: &StepCells<'_>) -> Signals {
+    let mut runs: Vec<Measured<'_>> = step.usable().collect();
+    runs.sort_by(|a, b| {
+        let tps = |m: &Measured<'_>| m.summary.tps.map_or(0.0, |t| t.0);
+        tps(a).total_cmp(&tps(b))
+    });
+    runs.get(runs.len() / 2)
+        .map_or_else(Signals::default, |m| m.signals.clone())
+}
+
+fn ladder_notes(
+    knee: Option<&Knee>,
+    steps: &[StepCells<'_>],
+    combined: &[StepSummary],
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let hits = mean_of(
+        steps
+            .iter()
+            .flat_map(StepCells::usable)
+            .map(|m| m.signals.buffer_pool_hits),
+    );
+    if let Some(hits) = hits.filter(|h| *h >= ALL_IN_POOL) {
+        notes.push(format!(
+            "buffer pool hit rate {:.2} %: the data fits the buffer pool, so this measures memory, not the database at size",
+            hits * 100.0
+        ));
+    }
+    let rows: Vec<f64> = steps
+        .iter()
+        .flat_map(StepCells::usable)
+        .filter_map(|m| m.signals.rows_per_statement)
+        .collect();
+    if let (Some(least), Some(most)) = (
+        rows.iter().copied().reduce(f64::min),
+        rows.iter().copied().reduce(f64::max),
+    ) && least > 0.0
+        && most / least > 2.0
+    {
+        notes.push(format!(
+            "rows read per statement jumped between steps ({least:.1} to {most:.1}): an execution plan may have changed"
+        ));
+    }
+    for step in combined {
+        if step.invalid > 0 && !step.cells.is_empty() {
+            notes.push(format!(
+                "{}: {} of {} runs invalid and left out",
+                step.step,
+                step.invalid,
+                step.cells.len() + step.invalid as usize
+            ));
+        }
+    }
+    if let Some(knee) = knee {
+        notes.extend(knee.notes.iter().cloned());
+        if knee.kind == KneeKind::NotReached {
+            notes.push("the ladder ends before the knee: extend it".to_owned());
+        }
+    }
+    notes
+}
+
+/// Every cell gets the gain of its step.
+fn fill_in_gains(cells: &mut [CellSummary], ladders: &[LadderFinding]) {
+    for cell in cells {
+        if cell.validity == Validity::Invalid {
+            continue;
+        }
+        cell.gain = ladders
+            .iter()
+            .find(|l| l.variant == cell.variant && l.workload == cell.workload)
+            .and_then(|l| l.steps.iter().find(|s| s.step == cell.step))
+            .and_then(|s| s.gain);
+    }
+}
+
+fn comparisons(run: &Run, all: &[Measured<'_>], ladders: &[LadderFinding]) -> Vec<Comparison> {
+    let Some((baseline, variants)) = run.variants.split_first() else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for variant in variants {
+        for workload in workload_names(run) {
+            found.extend(against(run, all, ladders, baseline, variant, workload));
+        }
+    }
+    compare::decide(&mut found);
+    found
+}
+
+fn against(
+    run: &Run,
+    all: &[Measured<'_>],
+    ladders: &[LadderFinding],
+    baseline: &VariantRecord,
+    variant: &VariantRecord,
+    workload: &str,
+) -> Vec<Comparison> {
+    debug_assert!(
+        run.variants
+            .first()
+            .is_some_and(|b| b.name == baseline.name)
+    );
+    let knee = ladders
+        .iter()
+        .find(|l| l.variant == baseline.name && l.workload == workload)
+        .and_then(|l| l.knee.as_ref()?.threads);
+    let (ours, theirs) = (
+        steps_of(all, &baseline.name, workload),
+        steps_of(all, &variant.name, workload),
+    );
+    compare::compare((baseline, &ours), (variant, &theirs), workload, knee)
+}
+
+fn notes(run: &Run, cells: &[CellSummary], ladders: &[LadderFinding]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let count = |validity| cells.iter().filter(|c| c.validity == validity).count();
+    let (suspect, invalid) = (count(Validity::Suspect), count(Validity::Invalid));
+    if suspect + invalid > 0 {
+        notes.push(format!(
+            "{} of {} cells: {suspect} suspect, {invalid} invalid",
+            suspect + invalid,
+            cells.len()
+        ));
+    }
+    if let Some(ratio) = run.dataset.as_ref().and_then(|d| d.ratio())
+        && ratio < 2.0
+    {
+        notes.push(format!(
+            "the data is {ratio:.1} times the buffer pool (2 to 3 times is the rule): a production with more data will read more from disk"
+        ));
+    }
+    let limits: Vec<String> = ladders
+        .iter()
+        .filter(|l| l.baseline && l.knee.is_some())
+        .map(|l| {
+            let limit = l
+                .limit
+                .threads
+                .map_or_else(|| "none".to_owned(), |n| n.to_string());
+            format!("{} {limit}", l.workload)
+        })
+        .collect();
+    if limits.len() > 1 {
+        notes.push(format!("limits by workload: {}", limits.join(", ")));
+    }
+    if run.open.is_none() {
+        notes.push(
+            "closed loop: percentiles are service under N clients, not what users see at that load; a stall delays few requests here and many of theirs"
+                .to_owned(),
+        );
+    }
+    if let Some(open) = &run.open {
+        notes.push(format!(
+            "open loop: latency counts from when a transaction was due, over at most {} clients",
+            open.clients
+        ));
+    }
+    if run.measure.seconds() > 0.0 && run.measure.seconds() < 60.0 {
+        let rate = cells
+            .iter()
+            .filter_map(|c| c.tps)
+            .fold(PerSecond(0.0), |a, b| if b > a { b } else { a });
+        if rate.0 > 0.0 {
+            notes.push(format!(
+                "steps of {} are a demonstration: flushing, checkpoints and warm-up take minutes to show",
+                run.measure
+            ));
+        }
+    }
+    notes
+}

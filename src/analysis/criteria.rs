@@ -1,0 +1,286 @@
+//! The plan's criteria: pass, fail or not tested. Missing evidence is never a pass.
+
+use super::findings::{CellSummary, CriterionResult, LadderFinding, Outcome, StepSummary};
+use super::knee::KneeKind;
+use crate::plan::Step;
+use crate::record::Run;
+use crate::units::{Millis, PerSecond, Ratio};
+
+/// Judges all criteria that the plan states, against the baseline's ladders.
+pub(crate) fn judge(
+    run: &Run,
+    ladders: &[LadderFinding],
+    cells: &[CellSummary],
+) -> Vec<CriterionResult> {
+    let baseline: Vec<&LadderFinding> = ladders.iter().filter(|l| l.baseline).collect();
+    let criteria = &run.criteria;
+    let mut results = Vec::new();
+    if let Some(peak) = criteria.expected_peak_tps {
+        results.push(over(&baseline, "expected_peak_tps", |ladder| {
+            throughput(ladder, peak, criteria.min_headroom)
+        }));
+    } else if let Some(headroom) = criteria.min_headroom {
+        results.push(CriterionResult {
+            name: "min_headroom".to_owned(),
+            required: format!("≥ {headroom}"),
+            found: "n/a".to_owned(),
+            outcome: Outcome::NotTested,
+            why: "the plan states no expected_peak_tps to measure it against".to_owned(),
+        });
+    }
+    if let Some(limit) = criteria.max_p95 {
+        results.push(over(&baseline, "max_p95", |ladder| {
+            latency(ladder, limit, "p95", |s| s.p95)
+        }));
+    }
+    if let Some(limit) = criteria.max_p99 {
+        results.push(over(&baseline, "max_p99", |ladder| {
+            latency(ladder, limit, "p99", |s| s.p99)
+        }));
+    }
+    if let Some(least) = criteria.min_threads {
+        results.push(over(&baseline, "min_threads", |ladder| {
+            threads(ladder, least)
+        }));
+    }
+    if let Some(most) = criteria.max_errors {
+        results.push(over(&baseline, "max_errors", |ladder| {
+            errors(ladder, cells, most)
+        }));
+    }
+    results
+}
+
+/// One criterion over all baseline ladders: the worst of them decides.
+fn over(
+    ladders: &[&LadderFinding],
+    name: &str,
+    judge: impl Fn(&LadderFinding) -> CriterionResult,
+) -> CriterionResult {
+    let severity = |outcome| match outcome {
+        Outcome::Fail => 2,
+        Outcome::NotTested => 1,
+        Outcome::Pass => 0,
+    };
+    let mut worst: Option<CriterionResult> = None;
+    for ladder in ladders {
+        let mut result = judge(ladder);
+        name.clone_into(&mut result.name);
+        // A pass on steps that an invalid one may overturn is no pass; a fail needs no further step.
+        if let (Outcome::Pass, Some(why)) = (result.outcome, &ladder.unreliable) {
+            result.outcome = Outcome::NotTested;
+            result.why = why.clone();
+        }
+        if ladders.len() > 1 {
+            result.why = format!("{}: {}", ladder.workload, result.why);
+        }
+        if worst
+            .as_ref()
+            .is_none_or(|w| severity(result.outcome) > severity(w.outcome))
+        {
+            worst = Some(result);
+        }
+    }
+    worst.unwrap_or_else(|| CriterionResult {
+        name: name.to_owned(),
+        required: "n/a".to_owned(),
+        found: "n/a".to_owned(),
+        outcome: Outcome::NotTested,
+        why: "no cell of the baseline was measured".to_owned(),
+    })
+}
+
+fn result(required: String, found: String, outcome: Outcome, why: String) -> CriterionResult {
+    CriterionResult {
+        name: String::new(),
+        required,
+        found,
+        outcome,
+        why,
+    }
+}
+
+/// The step whose figures stand for the ladder: the limit's, or the highest tested one.
+fn deciding_step(ladder: &LadderFinding) -> Option<&StepSummary> {
+    if ladder.open.is_some() {
+        let held = ladder.open.as_ref()?.highest_held?;
+        return ladder
+            .steps
+            .iter()
+            .find(|s| s.step == Step::Rate(held) && s.tps.is_some());
+    }
+    let threads = ladder.limit.step?;
+    ladder
+        .steps
+        .iter()
+        .find(|s| s.threads == threads && s.tps.is_some())
+}
+
+/// Where a figure was taken.
+fn place(ladder: &LadderFinding, step: &StepSummary) -> String {
+    match ladder.knee.as_ref().map(|k| k.kind) {
+        Some(KneeKind::NotReached) if ladder.limit.threads.is_none() => {
+            format!("at {}, the highest step tested", step.step)
+        }
+        _ => format!("at {}", step.step),
+    }
+}
+
+fn not_tested(required: String, ladder: &LadderFinding) -> CriterionResult {
+    result(
+        required,
+        "n/a".to_owned(),
+        Outcome::NotTested,
+        ladder
+            .open
+            .as_ref()
+            .map_or_else(|| ladder.limit.why.clone(), |open| open.sentence.clone()),
+    )
+}
+
+fn throughput(ladder: &LadderFinding, peak: f64, headroom: Option<Ratio>) -> CriterionResult {
+    let factor = 1.0 + headroom.map_or(0.0, |h| h.0);
+    let needed = PerSecond(peak * factor);
+    let required = match headroom {
+        Some(headroom) => format!("{} + {headroom} headroom = {needed}", PerSecond(peak)),
+        None => needed.to_string(),
+    };
+    if ladder.limit.p95_never_met {
+        return result(
+            required,
+            "n/a".to_owned(),
+            Outcome::Fail,
+            ladder.limit.why.clone(),
+        );
+    }
+    let tps = match &ladder.open {
+        Some(_) => deciding_step(ladder).and_then(|s| s.tps),
+        None => ladder.limit.throughput,
+    };
+    let (Some(tps), Some(step)) = (tps, deciding_step(ladder)) else {
+        return not_tested(required, ladder);
+    };
+    let enough = tps.0 >= needed.0;
+    let headroom = Ratio(tps.0 / peak - 1.0);
+    let at = place(ladder, step);
+    // Below a knee that was not reached the server may carry more: not enough is not yet a fail.
+    let open_end = ladder.limit.threads.is_none() && ladder.open.is_none();
+    let outcome = match (enough, open_end) {
+        (true, _) => Outcome::Pass,
+        (false, true) => Outcome::NotTested,
+        (false, false) => Outcome::Fail,
+    };
+    let mut why = format!(
+        "{tps} {at}: {:+.0} % against the expected peak",
+        headroom.0 * 100.0
+    );
+    if outcome == Outcome::NotTested {
+        why.push_str("; the ladder ends before the knee, extend it");
+    }
+    result(required, tps.to_string(), outcome, why)
+}
+
+fn latency(
+    ladder: &LadderFinding,
+    most: Millis,
+    name: &str,
+    figure: fn(&StepSummary) -> Option<Millis>,
+) -> CriterionResult {
+    let required = format!("{name} ≤ {most} at the limit");
+    if ladder.limit.p95_never_met {
+        let best = ladder
+            .steps
+            .iter()
+            .filter_map(figure)
+            .reduce(|a, b| if b < a { b } else { a });
+        return result(
+            required,
+            best.map_or_else(|| "n/a".to_owned(), |b| format!("{b} at best")),
+            Outcome::Fail,
+            ladder.limit.why.clone(),
+        );
+    }
+    let Some(step) = deciding_step(ladder) else {
+        return not_tested(required, ladder);
+    };
+    let at = place(ladder, step);
+    let Some(found) = figure(step) else {
+        return result(
+            required,
+            "n/a".to_owned(),
+            Outcome::NotTested,
+            format!("{name} was not measured {at}"),
+        );
+    };
+    let outcome = if found <= most {
+        Outcome::Pass
+    } else {
+        Outcome::Fail
+    };
+    result(
+        required,
+        found.to_string(),
+        outcome,
+        format!("{name} {found} {at}"),
+    )
+}
+
+fn threads(ladder: &LadderFinding, least: u32) -> CriterionResult {
+    let required = format!("limit ≥ {least} threads");
+    if ladder.limit.p95_never_met {
+        return result(
+            required,
+            "none".to_owned(),
+            Outcome::Fail,
+            ladder.limit.why.clone(),
+        );
+    }
+    if let Some(limit) = ladder.limit.threads {
+        let outcome = if limit >= least {
+            Outcome::Pass
+        } else {
+            Outcome::Fail
+        };
+        return result(
+            required,
+            limit.to_string(),
+            outcome,
+            format!("recommended limit {limit}: {}", ladder.limit.why),
+        );
+    }
+    match ladder.limit.step {
+        Some(tested) if tested >= least => result(
+            required,
+            format!("≥ {tested}"),
+            Outcome::Pass,
+            format!("no limit found up to {tested} threads"),
+        ),
+        _ => not_tested(required, ladder),
+    }
+}
+
+/// Errors count on every cell up to the limit, also on those that are invalid because of them.
+fn errors(ladder: &LadderFinding, cells: &[CellSummary], most: Ratio) -> CriterionResult {
+    let required = format!("≤ {most} of transactions failed");
+    let up_to = deciding_step(ladder).map(|s| super::ladder::height(s.step));
+    let worst = cells
+        .iter()
+        .filter(|c| c.variant == ladder.variant && c.workload == ladder.workload)
+        .filter(|c| up_to.is_none_or(|top| super::ladder::height(c.step) <= top))
+        .filter_map(|c| c.error_share.map(|share| (share, c.step)))
+        .reduce(|a, b| if b.0 > a.0 { b } else { a });
+    let Some((share, step)) = worst else {
+        return not_tested(required, ladder);
+    };
+    let outcome = if share <= most {
+        Outcome::Pass
+    } else {
+        Outcome::Fail
+    };
+    result(
+        required,
+        share.to_string(),
+        outcome,
+        format!("at most {share} (at {step})"),
+    )
+}

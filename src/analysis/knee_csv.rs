@@ -1,0 +1,362 @@
+//! The core of `capbench knee FILE.csv`: a ladder from a CSV text, and the answer as JSON and text.
+
+use super::findings::Limit;
+use super::knee::{Knee, KneeKind, LadderPoint};
+use super::limit;
+use crate::plan::Criteria;
+use crate::units::{Millis, PerSecond};
+
+/// Why a CSV text is no ladder.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum CsvError {
+    /// Not a line of data.
+    #[error("the file holds no data\nhint: first line: threads,tps; then one line a step")]
+    Empty,
+    /// A column that is needed.
+    #[error(
+        "no column `{wanted}` among {found}\nhint: columns are threads, tps or qps, and optionally avg_ms, p95_ms, p99_ms"
+    )]
+    Column {
+        /// The missing one.
+        wanted: &'static str,
+        /// Those that there are.
+        found: String,
+    },
+    /// A column that stands twice.
+    #[error("column `{0}` stands twice\nhint: keep one of them")]
+    Twice(String),
+    /// A cell that is no number.
+    #[error("line {line}: {column} is `{value}`, {problem}")]
+    Number {
+        /// Line of the file, from 1.
+        line: u64,
+        /// Column name.
+        column: &'static str,
+        /// What stands there.
+        value: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A line that is no CSV.
+    #[error("line {line}: {problem}")]
+    Line {
+        /// Line of the file, from 1.
+        line: u64,
+        /// The CSV reader's words.
+        problem: String,
+    },
+}
+
+/// Where the columns are.
+struct Columns {
+    threads: usize,
+    throughput: Throughput,
+    avg: Option<usize>,
+    p95: Option<usize>,
+    p99: Option<usize>,
+}
+
+/// tps where a row has it, else qps of all rows: never a mix of both.
+struct Throughput {
+    tps: Option<usize>,
+    qps: Option<usize>,
+}
+
+/// Reads a ladder. Header names in any order and case; spaces, a byte-order mark, blank lines and lines
+/// that start with `#` do not matter; `,`, `;` or tab separates; an empty latency is unknown. Rows may
+/// come in any order, and a step may stand several times: the knee averages repeats. Throughput is
+/// `tps` when every row has one, else `qps`.
+///
+/// # Errors
+/// What is wrong, with line and column.
+pub fn read(text: &str) -> Result<Vec<LadderPoint>, CsvError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // The reader counts a line from the end of the one before, comments included, so the lines that
+    // matter are picked here, with their numbers.
+    let (numbers, lines): (Vec<u64>, Vec<&str>) = (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| {
+            let line = line.trim();
+            !line.is_empty() && !line.starts_with('#')
+        })
+        .unzip();
+    let kept = lines.join("\n");
+    let number = |position: Option<&csv::Position>| {
+        position
+            .and_then(|p| usize::try_from(p.line()).ok()?.checked_sub(1))
+            .and_then(|i| numbers.get(i).copied())
+            .unwrap_or(0)
+    };
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .trim(csv::Trim::All)
+        .delimiter(delimiter(&kept))
+        .from_reader(kept.as_bytes());
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|error| CsvError::Line {
+            line: number(error.position()),
+            problem: error.to_string(),
+        })?;
+        if record.iter().any(|cell| !cell.is_empty()) {
+            rows.push((number(record.position()), record));
+        }
+    }
+    let Some((header, rows)) = rows.split_first() else {
+        return Err(CsvError::Empty);
+    };
+    let header = &header.1;
+    let columns = columns(header)?;
+    if rows.is_empty() {
+        return Err(CsvError::Empty);
+    }
+    let (throughput, name) = choose_throughput(&columns, rows, header)?;
+    let mut points: Vec<LadderPoint> = rows
+        .iter()
+        .map(|(line, row)| point(*line, row, &columns, throughput, name))
+        .collect::<Result<_, _>>()?;
+    points.sort_by_key(|p| p.threads);
+    Ok(points)
+}
+
+/// The separator that the header uses most.
+fn delimiter(text: &str) -> u8 {
+    let header = text.lines().next().unwrap_or_default();
+    let count = |separator: char| header.matches(separator).count();
+    // Later ones win ties, so the comma stands last.
+    [('\t', b'\t'), (';', b';'), (',', b',')]
+        .into_iter()
+        .max_by_key(|(separator, _)| count(*separator))
+        .map_or(b',', |(_, byte)| byte)
+}
+
+fn columns(header: &csv::StringRecord) -> Result<Columns, CsvError> {
+    let find = |names: &[&str]| -> Result<Option<usize>, CsvError> {
+        let mut found = None;
+        for (i, cell) in header.iter().enumerate() {
+            if names.iter().any(|name| cell.eq_ignore_ascii_case(name))
+                && found.replace(i).is_some()
+            {
+                return Err(CsvError::Twice(cell.to_owned()));
+            }
+        }
+        Ok(found)
+    };
+    let listed = || {
+        let names: Vec<String> = header.iter().map(|cell| format!("`{cell}`")).collect();
+        names.join(", ")
+    };
+    Ok(Columns {
+        threads: find(&["threads"])?.ok_or_else(|| CsvError::Column {
+            wanted: "threads",
+            found: listed(),
+        })?,
+        throughput: Throughput {
+            tps: find(&["tps"])?,
+            qps: find(&["qps"])?,
+        },
+        // cells.csv of a run folder calls them lat_….
+        avg: find(&["avg_ms", "lat_avg_ms"])?,
+        p95: find(&["p95_ms", "lat_p95_ms"])?,
+        p99: find(&["p99_ms", "lat_p99_ms"])?,
+    })
+}
+
+fn choose_throughput(
+    columns: &Columns,
+    rows: &[(u64, csv::StringRecord)],
+    header: &csv::StringRecord,
+) -> Result<(usize, &'static str), CsvError> {
+    let filled = |column: usize| {
+        rows.iter()
+            .all(|(_, row)| row.get(column).is_some_and(|cell| !cell.is_empty()))
+    };
+    match (columns.throughput.tps, columns.throughput.qps) {
+        (None, None) => Err(CsvError::Column {
+            wanted: "tps",
+            found: header
+                .iter()
+                .map(|cell| format!("`{cell}`"))
+                .collect::<Vec<_>>()
+                .join(", "),
+        }),
+        (Some(tps), Some(qps)) if !filled(tps) && filled(qps) => Ok((qps, "qps")),
+        (Some(tps), _) => Ok((tps, "tps")),
+        (None, Some(qps)) => Ok((qps, "qps")),
+    }
+}
+
+fn point(
+    line: u64,
+    row: &csv::StringRecord,
+    columns: &Columns,
+    throughput: usize,
+    name: &'static str,
+) -> Result<LadderPoint, CsvError> {
+    let complain = |column, value: &str, problem| CsvError::Number {
+        line,
+        column,
+        value: value.to_owned(),
+        problem,
+    };
+    let cell = |column: usize| row.get(column).unwrap_or_default();
+    let threads = cell(columns.threads);
+    let count: u32 = threads
+        .parse()
+        .ok()
+        .filter(|n| *n > 0)
+        .ok_or_else(|| complain("threads", threads, "not a whole number of at least 1"))?;
+    let rate = cell(throughput);
+    if rate.is_empty() {
+        return Err(complain(name, rate, "empty; every step needs a throughput"));
+    }
+    let tps: f64 = rate
+        .parse()
+        .ok()
+        .filter(|x: &f64| x.is_finite() && *x >= 0.0)
+        .ok_or_else(|| complain(name, rate, "not a number of at least 0"))?;
+    let latency = |column: Option<usize>, name| -> Result<Option<Millis>, CsvError> {
+        let Some(text) = column.map(cell).filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        text.parse()
+            .ok()
+            .filter(|x: &f64| x.is_finite() && *x >= 0.0)
+            .map(|x| Some(Millis(x)))
+            .ok_or_else(|| complain(name, text, "not a number of at least 0"))
+    };
+    Ok(LadderPoint {
+        threads: count,
+        tps: PerSecond(tps),
+        avg: latency(columns.avg, "avg_ms")?,
+        p95: latency(columns.p95, "p95_ms")?,
+        p99: latency(columns.p99, "p99_ms")?,
+        se: None,
+    })
+}
+
+/// The limit that a ladder alone supports, without criteria.
+pub fn limit_of(knee: &Knee) -> Limit {
+    limit::recommend(knee, &Criteria::default())
+}
+
+/// The answer as one JSON object with exactly the keys `knee_threads`, `kind`, `confidence`, `range`
+/// and `recommended_threads`. `knee_threads` and `range` are null for an insufficient ladder.
+pub fn knee_json(knee: &Knee) -> serde_json::Value {
+    let known = knee.kind != KneeKind::Insufficient;
+    serde_json::json!({
+        "knee_threads": knee.threads.filter(|_| known),
+        "kind": knee.kind.as_str(),
+        "confidence": knee.confidence.as_str(),
+        "range": knee.range.filter(|_| known).map(|(low, high)| [low, high]),
+        "recommended_threads": limit_of(knee).threads,
+    })
+}
+
+/// The answer for people, several lines.
+pub fn knee_text(knee: &Knee) -> String {
+    let limit = limit_of(knee);
+    let mut text = knee.statement();
+    text.push('\n');
+    match limit.threads {
+        Some(threads) => {
+            text.push_str(&format!(
+                "Recommended limit: {threads} threads ({}).\n",
+                limit.why
+            ));
+            if let Some(planning) = limit.planning {
+                text.push_str(&format!("Throughput to plan with: {planning}.\n"));
+            }
+        }
+        None => text.push_str(&format!("Recommended limit: none ({}).\n", limit.why)),
+    }
+    if !limit.refine.is_empty() {
+        let steps: Vec<String> = limit.refine.iter().map(u32::to_string).collect();
+        text.push_str(&format!(
+            "To refine, run {} threads.\n",
+            steps.join(" and ")
+        ));
+    }
+    for note in &knee.notes {
+        text.push_str(&format!("Note: {note}.\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::super::knee::{DEFAULT_GAIN, from_points};
+    use super::*;
+
+    #[test]
+    fn untidy_files_are_read() {
+        let text = "\u{feff}# a ladder\n P95_ms , QPS, Threads \n\n, 2000 ,16\n12.5,1000,8\n# done\n30,2100,32\n,,\n";
+        let points = read(text).unwrap();
+        assert_eq!(
+            points.iter().map(|p| p.threads).collect::<Vec<_>>(),
+            [8, 16, 32]
+        );
+        assert_eq!(points[0].p95, Some(Millis(12.5)));
+        assert_eq!(points[1].p95, None, "empty is unknown, not 0");
+        assert_eq!(points[1].tps, PerSecond(2000.0));
+        assert_eq!(read("threads;tps\n1;2.5\n").unwrap()[0].tps.0, 2.5);
+        assert_eq!(read("threads\ttps\r\n1\t2\r\n").unwrap().len(), 1);
+    }
+
+    #[test]
+    fn tps_is_preferred_and_never_mixed_with_qps() {
+        let both = read("threads,tps,qps\n8,100,2000\n16,190,3800\n").unwrap();
+        assert_eq!(both[0].tps.0, 100.0);
+        let gaps = read("threads,tps,qps\n8,,2000\n16,190,3800\n").unwrap();
+        assert_eq!(
+            gaps.iter().map(|p| p.tps.0).collect::<Vec<_>>(),
+            [2000.0, 3800.0]
+        );
+    }
+
+    #[test]
+    fn problems_name_the_line() {
+        let message = |text: &str| read(text).unwrap_err().to_string();
+        assert!(message("").contains("no data"));
+        assert!(message("threads,tps\n").contains("no data"));
+        assert!(message("n,tps\n1,2\n").contains("no column `threads` among `n`, `tps`"));
+        assert!(message("threads,x\n1,2\n").contains("no column `tps`"));
+        assert!(message("threads,tps,TPS\n1,2,3\n").contains("twice"));
+        assert!(
+            message("# c\nthreads,tps\n8,100\n\nsixteen,200\n")
+                .starts_with("line 5: threads is `sixteen`")
+        );
+        assert!(message("threads,tps\n8,fast\n").starts_with("line 2: tps is `fast`"));
+        assert!(message("threads,tps\n8,NaN\n").starts_with("line 2: tps is `NaN`"));
+        assert!(message("threads,tps\n8,-3\n").contains("`-3`"));
+        assert!(message("threads,tps\n8\n").contains("every step needs a throughput"));
+        assert!(message("threads,tps\n0,5\n").contains("at least 1"));
+        assert!(message("threads,tps,p95_ms\n1,5,slow\n").contains("p95_ms is `slow`"));
+    }
+
+    #[test]
+    fn json_has_exactly_the_promised_keys() {
+        let points = read("threads,tps\n8,500\n16,950\n32,1800\n64,1850\n128,1840\n").unwrap();
+        let json = knee_json(&from_points(&points, DEFAULT_GAIN));
+        assert_eq!(
+            json.to_string(),
+            r#"{"knee_threads":32,"kind":"plateau","confidence":"high","range":[32,32],"recommended_threads":32}"#
+        );
+        let few = knee_json(&from_points(&points[..2], DEFAULT_GAIN));
+        assert_eq!(
+            few.to_string(),
+            r#"{"knee_threads":null,"kind":"insufficient","confidence":"low","range":null,"recommended_threads":null}"#
+        );
+    }
+
+    #[test]
+    fn text_tells_the_answer_and_what_was_averaged() {
+        let points = read("threads,tps\n8,500\n8,510\n16,950\n32,1800\n64,1850\n").unwrap();
+        let text = knee_text(&from_points(&points, DEFAULT_GAIN));
+        assert!(text.starts_with("Knee 32 threads (plateau, high"), "{text}");
+        assert!(text.contains("Recommended limit: 32 threads"));
+        assert!(text.contains("2 points of 8 threads averaged"));
+    }
+}

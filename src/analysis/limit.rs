@@ -1,0 +1,315 @@
+//! The recommended limit on concurrently active clients.
+
+use super::findings::{Limit, LimitBasis};
+use super::knee::{Confidence, Knee, KneeKind, LadderPoint};
+use crate::plan::Criteria;
+use crate::units::{Millis, PerSecond, Ratio};
+
+/// Share of the knee to stay at when a cliff follows it: one source throttles at "about 75 % of the
+/// resource's limit" (cockroachdb/docs#2463) \[S\].
+const CLIFF_LIMIT: f64 = 0.75;
+/// Throughput to plan with, as a share of the measured one. \[H\]
+const PLANNING: f64 = 0.75;
+/// Neighbouring steps closer than this have their midpoint measured: √2 with room for rounding. \[H\]
+const MIDPOINT_MEASURED: f64 = 1.5;
+/// A step that loses 30 % against the one before.
+const CLIFF_SHARE: f64 = 0.70;
+
+/// Derives the limit from a knee and what the plan requires.
+pub(crate) fn recommend(knee: &Knee, criteria: &Criteria) -> Limit {
+    let mut limit = Limit {
+        threads: None,
+        basis: None,
+        why: String::new(),
+        p95_never_met: false,
+        step: None,
+        throughput: None,
+        planning: None,
+        headroom: None,
+        refine: Vec::new(),
+    };
+    let points = &knee.points;
+    let Some(k) = knee
+        .threads
+        .and_then(|n| points.iter().position(|p| p.threads == n))
+    else {
+        limit.why = "no valid step".to_owned();
+        return limit;
+    };
+    match knee.kind {
+        KneeKind::Insufficient => {
+            limit.why = format!(
+                "no limit: {} valid step(s), at least 3 are needed",
+                points.len()
+            );
+        }
+        kind => {
+            let (at, basis) = base(knee, k, kind);
+            choose(&mut limit, knee, k, at, basis, criteria.max_p95);
+            limit.refine = refine(knee, k);
+        }
+    }
+    finish(&mut limit, points, criteria);
+    limit
+}
+
+/// Where the limit starts from, before latency is asked.
+fn base(knee: &Knee, k: usize, kind: KneeKind) -> (usize, LimitBasis) {
+    if kind != KneeKind::NotReached
+        && knee.confidence == Confidence::Low
+        && let Some((low, _)) = knee.range
+        && let Some(i) = knee.points.iter().position(|p| p.threads == low)
+        && i < k
+    {
+        return (i, LimitBasis::RangeLow);
+    }
+    (k, LimitBasis::Knee)
+}
+
+fn choose(
+    limit: &mut Limit,
+    knee: &Knee,
+    k: usize,
+    base: usize,
+    basis: LimitBasis,
+    max_p95: Option<Millis>,
+) {
+    let points = &knee.points;
+    let reached = knee.kind != KneeKind::NotReached;
+    let last = points[k].threads;
+    if let Some(slo) = max_p95 {
+        let candidates = &points[..=base];
+        if candidates.iter().all(|p| p.p95.is_none()) {
+            // Without percentiles the requirement cannot be tested; the knee stands, and the criterion
+            // says that it was not tested.
+        } else {
+            match candidates
+                .iter()
+                .rposition(|p| p.p95.is_some_and(|p95| p95 <= slo))
+            {
+                None => {
+                    limit.p95_never_met = true;
+                    limit.why = format!(
+                        "no limit to recommend: no step up to {} threads keeps p95 within {slo}",
+                        points[base].threads
+                    );
+                    return;
+                }
+                Some(i) if i < base => {
+                    let next = &points[i + 1];
+                    let over = next
+                        .p95
+                        .map_or_else(|| "n/a".to_owned(), |p95| p95.to_string());
+                    limit.why = format!(
+                        "highest step that keeps p95 within {slo} (at {} threads it is {over})",
+                        next.threads
+                    );
+                    set(limit, &points[i], LimitBasis::Latency);
+                    return;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    if !reached {
+        limit.step = Some(last);
+        limit.throughput = Some(points[k].tps);
+        limit.why = format!("no limit found up to {last} threads: the ladder ends before the knee");
+        return;
+    }
+    if base == k && cliff_follows(points, k) {
+        let after = points[k + 1].threads;
+        set(limit, &points[k], LimitBasis::Cliff);
+        limit.threads = Some(three_quarters(points[k].threads));
+        limit.throughput = Some(PerSecond(points[k].tps.0 * CLIFF_LIMIT));
+        limit.why = format!(
+            "three quarters of the knee at {}: throughput falls off a cliff before {after} threads, and nothing was measured between",
+            points[k].threads
+        );
+        return;
+    }
+    set(limit, &points[base], basis);
+    limit.why = match basis {
+        LimitBasis::RangeLow => format!(
+            "low end of the range {}: confidence in the knee at {last} is low",
+            knee.range_words()
+        ),
+        _ => format!(
+            "the knee: beyond {last} threads throughput gains less than {} per doubling",
+            knee.required_gain
+        ),
+    };
+}
+
+fn set(limit: &mut Limit, point: &LadderPoint, basis: LimitBasis) {
+    limit.threads = Some(point.threads);
+    limit.basis = Some(basis);
+    limit.step = Some(point.threads);
+    limit.throughput = Some(point.tps);
+    limit.planning = Some(PerSecond(point.tps.0 * PLANNING));
+}
+
+fn cliff_follows(points: &[LadderPoint], k: usize) -> bool {
+    points.get(k + 1).is_some_and(|next| {
+        next.tps.0 < CLIFF_SHARE * points[k].tps.0
+            && f64::from(next.threads) / f64::from(points[k].threads) > MIDPOINT_MEASURED
+    })
+}
+
+/// Rounded down, at least one client.
+fn three_quarters(threads: u32) -> u32 {
+    u32::try_from(u64::from(threads) * 3 / 4)
+        .unwrap_or(u32::MAX)
+        .max(1)
+}
+
+/// √(N_k·N_{k+1}), and √(N_{k−1}·N_k) if the range spans it; only steps that were not measured.
+fn refine(knee: &Knee, k: usize) -> Vec<u32> {
+    let points = &knee.points;
+    let between = |a: &LadderPoint, b: &LadderPoint| {
+        let middle = (f64::from(a.threads) * f64::from(b.threads)).sqrt().round();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between two u32"
+        )]
+        let middle = middle as u32;
+        (middle > a.threads && middle < b.threads).then_some(middle)
+    };
+    let mut steps = Vec::new();
+    if k > 0 && knee.range.is_some_and(|(low, _)| low < points[k].threads) {
+        steps.extend(between(&points[k - 1], &points[k]));
+    }
+    if let Some(next) = points.get(k + 1) {
+        steps.extend(between(&points[k], next));
+    }
+    steps
+}
+
+fn finish(limit: &mut Limit, points: &[LadderPoint], criteria: &Criteria) {
+    // Without a knee the highest throughput measured is still a fact to hold against the peak.
+    let best = limit.throughput.or_else(|| {
+        if limit.p95_never_met {
+            return None;
+        }
+        points
+            .iter()
+            .map(|p| p.tps)
+            .reduce(|a, b| if b > a { b } else { a })
+    });
+    limit.headroom = best
+        .zip(criteria.expected_peak_tps.filter(|peak| *peak > 0.0))
+        .map(|(tps, peak)| Ratio(tps.0 / peak - 1.0));
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::super::knee::{DEFAULT_GAIN, from_points};
+    use super::*;
+
+    fn ladder(points: &[(u32, f64, f64)]) -> Knee {
+        let points: Vec<LadderPoint> = points
+            .iter()
+            .map(|&(threads, tps, p95)| LadderPoint {
+                p95: Some(Millis(p95)),
+                ..LadderPoint::new(threads, tps)
+            })
+            .collect();
+        from_points(&points, DEFAULT_GAIN)
+    }
+
+    fn max_p95(ms: f64) -> Criteria {
+        Criteria {
+            max_p95: Some(Millis(ms)),
+            ..Criteria::default()
+        }
+    }
+
+    const PLATEAU: [(u32, f64, f64); 5] = [
+        (8, 500.0, 20.0),
+        (16, 950.0, 22.0),
+        (32, 1800.0, 25.0),
+        (64, 1850.0, 50.0),
+        (128, 1840.0, 100.0),
+    ];
+
+    #[test]
+    fn a_clear_knee_is_the_limit() {
+        let limit = recommend(&ladder(&PLATEAU), &Criteria::default());
+        assert_eq!(
+            (limit.threads, limit.basis),
+            (Some(32), Some(LimitBasis::Knee))
+        );
+        assert_eq!(limit.planning, Some(PerSecond(1350.0)));
+        assert_eq!(limit.refine, [45]);
+    }
+
+    #[test]
+    fn latency_lowers_the_limit_and_can_leave_none() {
+        let limit = recommend(&ladder(&PLATEAU), &max_p95(23.0));
+        assert_eq!(
+            (limit.threads, limit.basis),
+            (Some(16), Some(LimitBasis::Latency))
+        );
+        let none = recommend(&ladder(&PLATEAU), &max_p95(10.0));
+        assert_eq!(none.threads, None);
+        assert!(none.p95_never_met);
+    }
+
+    #[test]
+    fn a_cliff_right_after_the_knee_keeps_a_distance() {
+        let cliff = [
+            (8, 500.0, 20.0),
+            (16, 990.0, 22.0),
+            (32, 1900.0, 25.0),
+            (64, 900.0, 90.0),
+            (128, 500.0, 200.0),
+        ];
+        let limit = recommend(&ladder(&cliff), &Criteria::default());
+        assert_eq!(
+            (limit.threads, limit.basis),
+            (Some(24), Some(LimitBasis::Cliff))
+        );
+        // With the midpoint measured the knee itself will do.
+        let measured = [
+            (8, 500.0, 20.0),
+            (16, 990.0, 22.0),
+            (32, 1900.0, 25.0),
+            (45, 900.0, 90.0),
+            (64, 500.0, 200.0),
+        ];
+        let limit = recommend(&ladder(&measured), &Criteria::default());
+        assert_eq!(
+            (limit.threads, limit.basis),
+            (Some(32), Some(LimitBasis::Knee))
+        );
+    }
+
+    #[test]
+    fn a_knee_that_was_not_reached_gives_no_limit_but_a_throughput() {
+        let rising = [(8, 500.0, 20.0), (16, 950.0, 22.0), (32, 1800.0, 25.0)];
+        let criteria = Criteria {
+            expected_peak_tps: Some(1200.0),
+            ..Criteria::default()
+        };
+        let limit = recommend(&ladder(&rising), &criteria);
+        assert_eq!(limit.threads, None);
+        assert_eq!(limit.planning, None);
+        assert_eq!(limit.headroom, Some(Ratio(0.5)));
+        assert!(limit.why.contains("no limit found up to 32"));
+    }
+
+    #[test]
+    fn low_confidence_recommends_the_low_end() {
+        let mut knee = ladder(&PLATEAU);
+        knee.confidence = Confidence::Low;
+        knee.range = Some((16, 64));
+        let limit = recommend(&knee, &Criteria::default());
+        assert_eq!(
+            (limit.threads, limit.basis),
+            (Some(16), Some(LimitBasis::RangeLow))
+        );
+        assert_eq!(limit.refine, [23, 45]);
+    }
+}

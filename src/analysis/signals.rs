@@ -1,0 +1,399 @@
+//! What the probes saw within a cell's window, as rates, shares and means.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::findings::Window;
+use super::stats::mean;
+use crate::probe::names::{host, server};
+use crate::record::{CellRecord, Sample};
+use crate::units::PerSecond;
+
+/// A window's end finds a sample up to this share of the window away, not farther. \[H\]
+const NEAR: f64 = 0.25;
+
+/// The busiest disk in the window.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Disk {
+    pub(crate) name: String,
+    /// Mean requests in flight.
+    pub(crate) queue: f64,
+    /// Share of the time with a request in flight.
+    pub(crate) busy: f64,
+    /// Mean milliseconds of a read; `None` without reads.
+    pub(crate) read_ms: Option<f64>,
+    /// Mean milliseconds of a write.
+    pub(crate) write_ms: Option<f64>,
+}
+
+/// The fullest network link whose speed is known.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Link {
+    pub(crate) name: String,
+    /// Share of the speed in the busier direction.
+    pub(crate) used: f64,
+}
+
+/// Signals of one step; `None`: not available.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Signals {
+    // Host, as shares of all CPUs.
+    pub(crate) cpu_user: Option<f64>,
+    pub(crate) cpu_system: Option<f64>,
+    pub(crate) cpu_iowait: Option<f64>,
+    pub(crate) cpu_steal: Option<f64>,
+    pub(crate) cpus: Option<f64>,
+    pub(crate) runnable: Option<f64>,
+    pub(crate) server_cpu: Option<f64>,
+    pub(crate) self_cpu: Option<f64>,
+    pub(crate) pressure_cpu: Option<f64>,
+    pub(crate) pressure_io: Option<f64>,
+    pub(crate) switches_per_transaction: Option<f64>,
+    pub(crate) retransmits: Option<f64>,
+    pub(crate) disk: Option<Disk>,
+    pub(crate) link: Option<Link>,
+    // Server.
+    pub(crate) threads_running: Option<f64>,
+    pub(crate) questions_per_second: Option<f64>,
+    pub(crate) buffer_pool_hits: Option<f64>,
+    pub(crate) misses_per_transaction: Option<f64>,
+    pub(crate) misses_per_second: Option<f64>,
+    pub(crate) wait_free_per_second: Option<f64>,
+    pub(crate) pending_reads: Option<f64>,
+    pub(crate) pending_fsyncs: Option<f64>,
+    pub(crate) checkpoint_fill: Option<f64>,
+    pub(crate) log_waits_per_second: Option<f64>,
+    pub(crate) fsyncs_per_transaction: Option<f64>,
+    pub(crate) redo_bytes_per_second: Option<f64>,
+    pub(crate) row_lock_share: Option<f64>,
+    pub(crate) row_lock_waits_per_transaction: Option<f64>,
+    pub(crate) deadlocks_per_transaction: Option<f64>,
+    pub(crate) history: Option<f64>,
+    pub(crate) history_growth: Option<f64>,
+    pub(crate) max_used_connections: Option<f64>,
+    pub(crate) refused_connections: Option<f64>,
+    pub(crate) prepared_statements: Option<f64>,
+    pub(crate) disk_tables_share: Option<f64>,
+    pub(crate) disk_tables_per_second: Option<f64>,
+    pub(crate) sort_merges_per_second: Option<f64>,
+    pub(crate) table_cache_overflows: Option<f64>,
+    pub(crate) semi_sync_share: Option<f64>,
+    pub(crate) flow_control: Option<f64>,
+    pub(crate) rows_per_statement: Option<f64>,
+}
+
+impl Signals {
+    /// Reads the signals of a cell in its window. Counters go by their difference between the samples
+    /// nearest to both ends, gauges by the mean of the samples within.
+    pub(crate) fn read(cell: &CellRecord, window: Option<Window>, tps: Option<PerSecond>) -> Self {
+        let mut signals = Self::default();
+        let Some(window) = window else {
+            return signals;
+        };
+        let tps = tps.map(|t| t.0).filter(|t| *t > 0.0);
+        if let Some(span) = Span::new(&cell.host, window) {
+            signals.read_host(&span, tps);
+        }
+        if let Some(span) = Span::new(&cell.server, window) {
+            signals.read_server(&span, tps, f64::from(cell.clients));
+        }
+        signals
+    }
+
+    /// User and system share together.
+    pub(crate) fn cpu_busy(&self) -> Option<f64> {
+        Some(self.cpu_user? + self.cpu_system?)
+    }
+
+    fn read_host(&mut self, span: &Span<'_>, tps: Option<f64>) {
+        let states = [
+            host::CPU_USER,
+            host::CPU_SYSTEM,
+            host::CPU_IDLE,
+            host::CPU_IOWAIT,
+            host::CPU_STEAL,
+        ]
+        .map(|name| span.delta(name));
+        let all: f64 = states.iter().flatten().sum();
+        let share = |i: usize| states[i].filter(|_| all > 0.0).map(|s| s / all);
+        self.cpu_user = share(0);
+        self.cpu_system = share(1);
+        self.cpu_iowait = share(3);
+        self.cpu_steal = share(4);
+        self.cpus = span.gauge(host::CPUS);
+        self.runnable = span.gauge(host::RUNNABLE);
+        let of_all = |name: &str| Some(span.rate(name)? / self.cpus.filter(|n| *n > 0.0)?);
+        self.server_cpu = of_all(host::SERVER_CPU);
+        self.self_cpu = of_all(host::SELF_CPU);
+        self.pressure_cpu = span.rate(host::PRESSURE_CPU).map(|us| us / 1e6);
+        self.pressure_io = span.rate(host::PRESSURE_IO).map(|us| us / 1e6);
+        self.switches_per_transaction = per(span.rate(host::CONTEXT_SWITCHES), tps);
+        self.retransmits = per(
+            span.delta(host::TCP_RETRANSMITS),
+            span.delta(host::TCP_SENT).filter(|n| *n > 0.0),
+        );
+        self.disk = busiest_disk(span);
+        self.link = fullest_link(span);
+    }
+
+    fn read_server(&mut self, span: &Span<'_>, tps: Option<f64>, clients: f64) {
+        // The probe's own SHOW GLOBAL STATUS is always one of them.
+        self.threads_running = span
+            .gauge(server::THREADS_RUNNING)
+            .map(|n| (n - 1.0).max(0.0));
+        self.questions_per_second = span.rate(server::QUESTIONS);
+        let misses = span.rate(server::BUFFER_POOL_READS);
+        self.buffer_pool_hits = span
+            .delta(server::BUFFER_POOL_READ_REQUESTS)
+            .filter(|requests| *requests > 0.0)
+            .and_then(|requests| Some(1.0 - span.delta(server::BUFFER_POOL_READS)? / requests));
+        self.misses_per_second = misses;
+        self.misses_per_transaction = per(misses, tps);
+        self.wait_free_per_second = span.rate(server::BUFFER_POOL_WAIT_FREE);
+        self.pending_reads = span
+            .gauge(server::ASYNC_READS_PENDING)
+            .into_iter()
+            .chain(span.gauge(server::DATA_PENDING_READS))
+            .reduce(f64::max);
+        self.pending_fsyncs = span
+            .gauge(server::LOG_PENDING_FSYNCS)
+            .into_iter()
+            .chain(span.gauge(server::DATA_PENDING_FSYNCS))
+            .reduce(f64::max);
+        self.checkpoint_fill = per(
+            span.gauge(server::CHECKPOINT_AGE),
+            span.gauge(server::CHECKPOINT_CAPACITY).filter(|c| *c > 0.0),
+        );
+        self.log_waits_per_second = span.rate(server::LOG_WAITS);
+        self.fsyncs_per_transaction = per(
+            span.rate(server::LOG_FSYNCS)
+                .or_else(|| span.rate(server::DATA_FSYNCS)),
+            tps,
+        );
+        self.redo_bytes_per_second = span.rate(server::LOG_WRITTEN);
+        self.row_lock_share = per(
+            span.rate(server::ROW_LOCK_TIME),
+            (clients > 0.0).then_some(1000.0 * clients),
+        );
+        self.row_lock_waits_per_transaction = per(span.rate(server::ROW_LOCK_WAITS), tps);
+        self.deadlocks_per_transaction = per(span.rate(server::DEADLOCKS), tps);
+        self.history = span.last(server::HISTORY_LENGTH);
+        self.history_growth = span.difference(server::HISTORY_LENGTH);
+        self.max_used_connections = span.last(server::MAX_USED_CONNECTIONS);
+        self.refused_connections = span.delta(server::CONNECTION_ERRORS_MAX);
+        self.prepared_statements = span.last(server::PREPARED_STMT_COUNT);
+        self.disk_tables_share = per(
+            span.delta(server::TMP_DISK_TABLES),
+            span.delta(server::TMP_TABLES).filter(|n| *n > 0.0),
+        );
+        self.disk_tables_per_second = span.rate(server::TMP_DISK_TABLES);
+        self.sort_merges_per_second = span.rate(server::SORT_MERGE_PASSES);
+        self.table_cache_overflows = span.delta(server::TABLE_CACHE_OVERFLOWS);
+        self.semi_sync_share = per(
+            span.rate(server::SEMI_SYNC_WAIT_TIME),
+            (clients > 0.0).then_some(1e6 * clients),
+        );
+        self.flow_control = span.rate(server::FLOW_CONTROL_PAUSED_NS).map(|ns| ns / 1e9);
+        let rows = [
+            server::HANDLER_READ_KEY,
+            server::HANDLER_READ_NEXT,
+            server::HANDLER_READ_RND_NEXT,
+        ]
+        .iter()
+        .map(|name| span.rate(name))
+        .sum::<Option<f64>>();
+        self.rows_per_statement = per(rows, self.questions_per_second.filter(|q| *q > 0.0));
+    }
+}
+
+/// `a / b`, when both are there.
+fn per(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    Some(a? / b?)
+}
+
+/// The samples of a window: from the one nearest to its start to the one nearest to its end.
+struct Span<'a> {
+    samples: &'a [Sample],
+    seconds: f64,
+}
+
+impl<'a> Span<'a> {
+    /// `None` without two samples, or when none is near an end.
+    fn new(samples: &'a [Sample], window: Window) -> Option<Self> {
+        let nearest = |at: f64| {
+            (0..samples.len()).min_by(|&a, &b| {
+                let distance = |i: usize| (samples[i].at - at).abs();
+                distance(a).total_cmp(&distance(b))
+            })
+        };
+        let (first, last) = (nearest(window.start)?, nearest(window.end)?);
+        let samples = samples.get(first..=last)?;
+        let (from, to) = (samples.first()?.at, samples.last()?.at);
+        let tolerance = NEAR * window.seconds();
+        (to > from
+            && (from - window.start).abs() <= tolerance
+            && (to - window.end).abs() <= tolerance)
+            .then_some(Self {
+                samples,
+                seconds: to - from,
+            })
+    }
+
+    fn ends(&self, name: &str) -> Option<(f64, f64)> {
+        let first = self.samples.first()?.values.get(name)?;
+        let last = self.samples.last()?.values.get(name)?;
+        Some((*first, *last))
+    }
+
+    /// Growth of a counter; `None` when it fell: the server restarted or the counter was flushed.
+    fn delta(&self, name: &str) -> Option<f64> {
+        self.difference(name).filter(|d| *d >= 0.0)
+    }
+
+    /// Last minus first.
+    fn difference(&self, name: &str) -> Option<f64> {
+        self.ends(name).map(|(first, last)| last - first)
+    }
+
+    fn rate(&self, name: &str) -> Option<f64> {
+        self.delta(name).map(|d| d / self.seconds)
+    }
+
+    fn last(&self, name: &str) -> Option<f64> {
+        self.samples.last()?.values.get(name).copied()
+    }
+
+    /// Mean over the samples that have it.
+    fn gauge(&self, name: &str) -> Option<f64> {
+        let values: Vec<f64> = self
+            .samples
+            .iter()
+            .filter_map(|s| s.values.get(name).copied())
+            .collect();
+        mean(&values)
+    }
+
+    /// Names between a prefix and a last dot: the disks or the links.
+    fn devices(&self, prefix: &str) -> BTreeSet<&'a str> {
+        let Some(first) = self.samples.first() else {
+            return BTreeSet::new();
+        };
+        let values: &'a BTreeMap<String, f64> = &first.values;
+        values
+            .range(prefix.to_owned()..)
+            .map_while(|(name, _)| name.strip_prefix(prefix))
+            .filter_map(|rest| rest.rsplit_once('.').map(|(device, _)| device))
+            .collect()
+    }
+}
+
+fn busiest_disk(span: &Span<'_>) -> Option<Disk> {
+    span.devices(host::DISK_PREFIX)
+        .into_iter()
+        .filter_map(|name| {
+            let delta = |figure: &str| span.delta(&format!("{}{name}.{figure}", host::DISK_PREFIX));
+            let mean_ms = |ms: &str, count: &str| per(delta(ms), delta(count).filter(|n| *n > 0.0));
+            Some(Disk {
+                name: name.to_owned(),
+                queue: delta(host::DISK_QUEUE_MS)? / 1e3 / span.seconds,
+                busy: delta(host::DISK_BUSY_MS)? / 1e3 / span.seconds,
+                read_ms: mean_ms(host::DISK_READ_MS, host::DISK_READS),
+                write_ms: mean_ms(host::DISK_WRITE_MS, host::DISK_WRITES),
+            })
+        })
+        .max_by(|a, b| a.queue.total_cmp(&b.queue))
+}
+
+fn fullest_link(span: &Span<'_>) -> Option<Link> {
+    span.devices(host::NET_PREFIX)
+        .into_iter()
+        .filter_map(|name| {
+            let key = |figure: &str| format!("{}{name}.{figure}", host::NET_PREFIX);
+            let speed = span.last(&key(host::NET_SPEED)).filter(|s| *s > 0.0)?;
+            let bytes = span
+                .rate(&key(host::NET_RECEIVED))?
+                .max(span.rate(&key(host::NET_SENT))?);
+            Some(Link {
+                name: name.to_owned(),
+                used: bytes * 8.0 / speed,
+            })
+        })
+        .max_by(|a, b| a.used.total_cmp(&b.used))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::*;
+
+    fn sample(at: f64, values: &[(&str, f64)]) -> Sample {
+        Sample {
+            at,
+            values: values
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), *value))
+                .collect(),
+        }
+    }
+
+    const WINDOW: Window = Window {
+        start: 10.0,
+        end: 40.0,
+        intervals: 3,
+        dropped: 0,
+    };
+
+    #[test]
+    fn counters_go_by_their_growth_within_the_window() {
+        let samples = [
+            sample(-1.0, &[("q", 0.0), ("g", 1000.0)]),
+            sample(10.1, &[("q", 100.0), ("g", 1.0)]),
+            sample(20.0, &[("q", 5000.0), ("g", 2.0)]),
+            sample(40.1, &[("q", 3100.0), ("g", 6.0)]),
+            sample(60.0, &[("q", 9999.0), ("g", 1000.0)]),
+        ];
+        let span = Span::new(&samples, WINDOW).unwrap();
+        assert_eq!(span.rate("q"), Some(100.0));
+        assert_eq!(span.gauge("g"), Some(3.0));
+        assert_eq!(span.rate("absent"), None, "missing is never 0");
+    }
+
+    #[test]
+    fn a_counter_that_fell_says_nothing() {
+        let samples = [sample(10.0, &[("q", 500.0)]), sample(40.0, &[("q", 20.0)])];
+        assert_eq!(Span::new(&samples, WINDOW).unwrap().rate("q"), None);
+    }
+
+    #[test]
+    fn samples_far_from_the_window_do_not_count() {
+        let samples = [sample(-5.0, &[("q", 0.0)]), sample(41.0, &[("q", 9.0)])];
+        assert!(Span::new(&samples, WINDOW).is_none());
+        assert!(Span::new(&samples[..1], WINDOW).is_none());
+    }
+
+    #[test]
+    fn the_disk_with_the_longest_queue_is_shown() {
+        let at = |t: f64, queue: f64, reads: f64, ms: f64| {
+            sample(
+                t,
+                &[
+                    ("disk.sda.queue_ms", 0.0),
+                    ("disk.sda.busy_ms", 0.0),
+                    ("disk.nvme0n1.queue_ms", queue),
+                    ("disk.nvme0n1.busy_ms", queue / 10.0),
+                    ("disk.nvme0n1.reads", reads),
+                    ("disk.nvme0n1.read_ms", ms),
+                ],
+            )
+        };
+        let samples = [
+            at(10.0, 0.0, 0.0, 0.0),
+            at(40.0, 300_000.0, 1000.0, 250_000.0),
+        ];
+        let disk = busiest_disk(&Span::new(&samples, WINDOW).unwrap()).unwrap();
+        assert_eq!(disk.name, "nvme0n1");
+        assert_eq!(disk.queue, 10.0);
+        assert_eq!(disk.busy, 1.0);
+        assert_eq!(disk.read_ms, Some(250.0));
+        assert_eq!(disk.write_ms, None);
+    }
+}

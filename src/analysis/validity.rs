@@ -1,0 +1,251 @@
+//! Whether a cell can be trusted: rules V1–V7 of the method, and the server's own count.
+
+use super::findings::{CellSummary, Reason, Rule, Validity};
+use super::signals::Signals;
+use crate::plan::Step;
+use crate::record::{CellRecord, CellStatus};
+use crate::units::Ratio;
+
+/// V2: share of client-seconds in which clients were missing. \[H\]
+const MISSING_SUSPECT: f64 = 0.01;
+const MISSING_INVALID: f64 = 0.05;
+/// V3: share of failed transactions, after their retries. \[H\]
+const FAILED_SUSPECT: f64 = 0.01;
+const FAILED_INVALID: f64 = 0.05;
+/// V4: deviation from Little's law, and from which mean latency (ms) on it is judged. All 144
+/// published runs lie within 0.3 % \[M\].
+const LITTLE: f64 = 0.05;
+const LITTLE_FROM_MS: f64 = 1.0;
+/// V7: a busier load machine reports its own limit as the server's.
+pub(crate) const CLIENT_BUSY: f64 = 0.80;
+/// The server's count of statements against the client's. \[H\]
+const COUNTS: f64 = 0.05;
+
+/// What the rules need besides the summary.
+pub(crate) struct Context<'a> {
+    /// The record.
+    pub(crate) cell: &'a CellRecord,
+    /// Client-seconds connected within the window.
+    pub(crate) connected: f64,
+    /// Probes in the window.
+    pub(crate) signals: &'a Signals,
+    /// Whether the server shares the load machine.
+    pub(crate) local: bool,
+}
+
+/// All objections, in the order of the rules.
+pub(crate) fn judge(summary: &CellSummary, context: &Context<'_>) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    ran(summary, context.cell, &mut reasons);
+    if let Some(window) = summary.window {
+        clients(summary, context, window.seconds(), &mut reasons);
+        failures(summary, &mut reasons);
+        little(summary, &mut reasons);
+        if summary.stalls > 0 {
+            reasons.push(Reason {
+                rule: Rule::V5,
+                severity: Validity::Suspect,
+                text: format!(
+                    "{} of {} intervals without a completed transaction (stall)",
+                    summary.stalls, window.intervals
+                ),
+            });
+        }
+        steady(summary, &mut reasons);
+    }
+    machine(summary, context, &mut reasons);
+    counts(summary, context.signals, &mut reasons);
+    reasons
+}
+
+/// V1.
+fn ran(summary: &CellSummary, cell: &CellRecord, reasons: &mut Vec<Reason>) {
+    let mut object = |severity, text: String| {
+        reasons.push(Reason {
+            rule: Rule::V1,
+            severity,
+            text,
+        });
+    };
+    let because = cell
+        .reason
+        .as_deref()
+        .map_or_else(String::new, |why| format!(": {why}"));
+    match cell.status {
+        CellStatus::Completed => {}
+        CellStatus::Truncated => object(
+            Validity::Suspect,
+            format!("transactions in flight at its end had to be killed{because}"),
+        ),
+        CellStatus::Failed => object(Validity::Invalid, format!("failed{because}")),
+        CellStatus::Stopped => object(Validity::Invalid, format!("stopped by the guard{because}")),
+        CellStatus::Interrupted => object(Validity::Invalid, format!("interrupted{because}")),
+        CellStatus::Skipped => object(Validity::Invalid, format!("not run{because}")),
+    }
+    let ran = !matches!(cell.status, CellStatus::Skipped);
+    if ran && summary.window.is_none() {
+        object(Validity::Invalid, "no measured interval".to_owned());
+    } else if ran && summary.done == 0 {
+        object(
+            Validity::Invalid,
+            "no transaction completed in the measured time".to_owned(),
+        );
+    }
+}
+
+/// V2.
+fn clients(summary: &CellSummary, context: &Context<'_>, seconds: f64, reasons: &mut Vec<Reason>) {
+    let wanted = f64::from(summary.clients) * seconds;
+    if wanted <= 0.0 {
+        return;
+    }
+    let missing = 1.0 - context.connected / wanted;
+    if missing > MISSING_SUSPECT {
+        reasons.push(Reason {
+            rule: Rule::V2,
+            severity: above(missing, MISSING_INVALID),
+            text: format!(
+                "clients missing for {} of the client-seconds (outages {:.1} s)",
+                Ratio(missing),
+                summary.outage_seconds
+            ),
+        });
+    }
+}
+
+/// V3.
+fn failures(summary: &CellSummary, reasons: &mut Vec<Reason>) {
+    let Some(share) = summary.error_share.filter(|s| s.0 > FAILED_SUSPECT) else {
+        return;
+    };
+    reasons.push(Reason {
+        rule: Rule::V3,
+        severity: above(share.0, FAILED_INVALID),
+        text: format!(
+            "{share} of the transactions failed ({} of {})",
+            summary.failed,
+            summary.done + summary.failed
+        ),
+    });
+}
+
+/// V4. Closed loop only.
+fn little(summary: &CellSummary, reasons: &mut Vec<Reason>) {
+    let (Some(ratio), Some(avg)) = (summary.littles_law, summary.latency.avg) else {
+        return;
+    };
+    if avg.0 >= LITTLE_FROM_MS && (ratio - 1.0).abs() > LITTLE {
+        reasons.push(Reason {
+            rule: Rule::V4,
+            severity: Validity::Suspect,
+            text: format!(
+                "unaccounted time: X·(R+Z)/N = {ratio:.2}, must be within 5 % of 1 (Little's law)"
+            ),
+        });
+    }
+}
+
+/// V6.
+fn steady(summary: &CellSummary, reasons: &mut Vec<Reason>) {
+    let Some(found) = summary.steadiness.filter(|s| !s.steady) else {
+        return;
+    };
+    let mut text = "not steady".to_owned();
+    if found.limit_reached {
+        text.push_str(": no warm-up cut within the first half of the cell (MSER)");
+    }
+    if let Some(halves) = found.halves {
+        text.push_str(&format!(
+            "{} second half {:+.1} % against the first",
+            if found.limit_reached { "," } else { ":" },
+            halves.0 * 100.0
+        ));
+    }
+    reasons.push(Reason {
+        rule: Rule::V6,
+        severity: Validity::Suspect,
+        text,
+    });
+}
+
+/// V7.
+fn machine(summary: &CellSummary, context: &Context<'_>, reasons: &mut Vec<Reason>) {
+    let mut object = |text: String| {
+        reasons.push(Reason {
+            rule: Rule::V7,
+            severity: Validity::Invalid,
+            text,
+        });
+    };
+    if summary.busiest_worker.0 > CLIENT_BUSY {
+        object(format!(
+            "client-bound: a load worker was {} busy (limit 80 %)",
+            summary.busiest_worker
+        ));
+    }
+    if let Some(busy) = summary.client_cpu.filter(|busy| busy.0 > CLIENT_BUSY) {
+        object(format!(
+            "client-bound: capbench used {busy} of the load machine's CPU (limit 80 %)"
+        ));
+    }
+    // With the server on the same machine its CPU is the server's as well: the machine may be full
+    // because the server is, which is a finding, not a fault.
+    if !context.local
+        && let Some(busy) = context
+            .signals
+            .cpu_busy()
+            .filter(|busy| *busy > CLIENT_BUSY)
+    {
+        object(format!(
+            "client-bound: the load machine's CPU was {} busy (limit 80 %)",
+            Ratio(busy)
+        ));
+    }
+    if !context.cell.differences.is_empty() {
+        object(format!(
+            "not comparable, differs from what was declared: {}",
+            context.cell.differences.join("; ")
+        ));
+    }
+}
+
+/// The server must have counted what the clients sent.
+fn counts(summary: &CellSummary, signals: &Signals, reasons: &mut Vec<Reason>) {
+    let (Some(sent), Some(counted)) = (summary.qps, signals.questions_per_second) else {
+        return;
+    };
+    if sent.0 <= 0.0 {
+        return;
+    }
+    let deviation = counted / sent.0 - 1.0;
+    // The probe's own statements weigh on a trickle of load.
+    if deviation.abs() > COUNTS && (counted - sent.0).abs() > 10.0 {
+        reasons.push(Reason {
+            rule: Rule::Counts,
+            severity: Validity::Suspect,
+            text: format!(
+                "the server counted {counted:.0} statements/s, capbench sent {:.0}/s ({:+.0} %): {}",
+                sent.0,
+                deviation * 100.0,
+                if deviation > 0.0 {
+                    "other clients are on this server"
+                } else {
+                    "a proxy or cache answers some of them"
+                }
+            ),
+        });
+    }
+}
+
+fn above(value: f64, limit: f64) -> Validity {
+    if value > limit {
+        Validity::Invalid
+    } else {
+        Validity::Suspect
+    }
+}
+
+/// Whether the step is a closed-loop one.
+pub(crate) fn closed(step: Step) -> bool {
+    matches!(step, Step::Threads(_))
+}

@@ -1,0 +1,349 @@
+//! Server counters over a control connection of the probe's own.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use mysql::prelude::Queryable;
+
+use super::counters::{COUNTERS, Source};
+use crate::record::{Flavour, Sample};
+
+/// Why a sample could not be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// The server did not answer SHOW GLOBAL STATUS.
+    #[error("the server's status could not be read: {0}")]
+    Status(#[source] mysql::Error),
+}
+
+/// Reads the counters of [`COUNTERS`].
+pub struct Probe {
+    conn: mysql::Conn,
+    flavour: Flavour,
+    /// Statement that reads the metrics that are needed; `None`: none is, or they cannot be read.
+    metrics: Option<String>,
+    /// Products of variables, read once.
+    constants: BTreeMap<&'static str, f64>,
+    unavailable: BTreeMap<String, String>,
+    prepared: bool,
+}
+
+impl Probe {
+    /// Takes over a connection. Give it read and write time limits, so that a server that hangs ends
+    /// a sample with an error.
+    pub fn new(conn: mysql::Conn, flavour: Flavour) -> Self {
+        Self {
+            conn,
+            flavour,
+            metrics: None,
+            constants: BTreeMap::new(),
+            unavailable: BTreeMap::new(),
+            prepared: false,
+        }
+    }
+
+    /// Reads all counters once; `at` is left 0 for the caller to set.
+    ///
+    /// # Errors
+    /// The server's words when it does not answer at all. A counter that it lacks is no error: it is
+    /// not in the sample, and [`Self::unavailable`] says why.
+    pub fn sample(&mut self) -> Result<Sample, ProbeError> {
+        let status: HashMap<String, String> = self
+            .conn
+            .query_map("SHOW GLOBAL STATUS", |(name, value): (String, String)| {
+                (name.to_ascii_lowercase(), value)
+            })
+            .map_err(ProbeError::Status)?
+            .into_iter()
+            .collect();
+        if !self.prepared {
+            self.prepared = true;
+            self.look_around(&status);
+        }
+        let metrics = self.read_metrics()?;
+        let resolved = resolve(self.flavour, &status, &metrics, &self.constants);
+        Ok(Sample {
+            at: 0.0,
+            values: resolved,
+        })
+    }
+
+    /// Signals that this server does not give, each with the reason.
+    pub fn unavailable(&self) -> Vec<String> {
+        self.unavailable
+            .iter()
+            .map(|(name, why)| format!("{name}: {why}"))
+            .collect()
+    }
+
+    /// Finds out once what this server has: enabled metrics, variables, and what is missing.
+    fn look_around(&mut self, status: &HashMap<String, String>) {
+        let wanted = wanted_metrics(self.flavour, status);
+        let mut metrics_problem = None;
+        if !wanted.is_empty() {
+            match self.enabled_metrics(&wanted) {
+                Ok(enabled) if enabled.is_empty() => {
+                    metrics_problem = Some("INNODB_METRICS: not enabled".to_owned());
+                }
+                Ok(enabled) => self.metrics = Some(metrics_query(&enabled)),
+                Err(error) => metrics_problem = Some(format!("INNODB_METRICS: {}", words(&error))),
+            }
+        }
+        for (name, (a, b)) in wanted_variables(self.flavour, status) {
+            let sql = format!("SELECT @@GLOBAL.{a} * @@GLOBAL.{b}");
+            if let Ok(Some(value)) = self.conn.query_first::<f64, _>(sql) {
+                self.constants.insert(name, value);
+            }
+        }
+        let metrics = self.read_metrics().unwrap_or_default();
+        let found = resolve(self.flavour, status, &metrics, &self.constants);
+        for counter in COUNTERS {
+            if counter.optional || found.contains_key(counter.name) {
+                continue;
+            }
+            let sources = counter.sources(self.flavour);
+            let why = match (sources.last(), &metrics_problem) {
+                (None, _) => "this server does not have it".to_owned(),
+                (Some(Source::Metric(metric)), Some(problem)) => format!("{problem} ({metric})"),
+                (Some(Source::Metric(metric)), None) => {
+                    format!("INNODB_METRICS has no enabled {metric}")
+                }
+                (Some(Source::Status(status)), _) => {
+                    format!("SHOW GLOBAL STATUS has no {status}")
+                }
+                (Some(Source::Difference(a, b)), _) => {
+                    format!("SHOW GLOBAL STATUS has no {a} or {b}")
+                }
+                (Some(Source::Variables(a, b)), _) => format!("no variables {a}, {b}"),
+            };
+            self.unavailable.insert(counter.name.to_owned(), why);
+        }
+    }
+
+    /// Which of `wanted` count. MySQL says so in STATUS; MariaDB has no such column but ENABLED.
+    fn enabled_metrics(&mut self, wanted: &BTreeSet<&str>) -> Result<Vec<String>, mysql::Error> {
+        let column = match self.flavour {
+            Flavour::MySql => "STATUS = 'enabled'",
+            Flavour::MariaDb => "ENABLED = 1",
+        };
+        let list = wanted
+            .iter()
+            .map(|name| format!("'{name}'"))
+            .collect::<Vec<_>>()
+            .join(",");
+        self.conn.query(format!(
+            "SELECT NAME FROM INFORMATION_SCHEMA.INNODB_METRICS WHERE NAME IN ({list}) AND {column}"
+        ))
+    }
+
+    fn read_metrics(&mut self) -> Result<HashMap<String, f64>, ProbeError> {
+        let Some(query) = &self.metrics else {
+            return Ok(HashMap::new());
+        };
+        let rows: Vec<(String, f64)> = self.conn.query(query).map_err(ProbeError::Status)?;
+        Ok(rows.into_iter().collect())
+    }
+}
+
+fn metrics_query(names: &[String]) -> String {
+    let list = names
+        .iter()
+        .map(|name| format!("'{name}'"))
+        .collect::<Vec<_>>()
+        .join(",");
+    // A string is sent for COUNT otherwise on some versions; the cast makes it a number everywhere.
+    format!(
+        "SELECT NAME, CAST(COUNT AS DOUBLE) FROM INFORMATION_SCHEMA.INNODB_METRICS WHERE NAME IN ({list})"
+    )
+}
+
+/// Metrics that are needed because no better source of their counter is there.
+fn wanted_metrics(flavour: Flavour, status: &HashMap<String, String>) -> BTreeSet<&'static str> {
+    let mut wanted = BTreeSet::new();
+    for counter in COUNTERS {
+        for source in counter.sources(flavour) {
+            match source {
+                Source::Metric(name) => {
+                    wanted.insert(*name);
+                }
+                source if from_status(*source, status).is_some() => break,
+                _ => {}
+            }
+        }
+    }
+    wanted
+}
+
+/// Products of variables that are needed for the same reason.
+fn wanted_variables(
+    flavour: Flavour,
+    status: &HashMap<String, String>,
+) -> BTreeMap<&'static str, (&'static str, &'static str)> {
+    let mut wanted = BTreeMap::new();
+    for counter in COUNTERS {
+        for source in counter.sources(flavour) {
+            match source {
+                Source::Variables(a, b) => {
+                    wanted.insert(counter.name, (*a, *b));
+                }
+                source if from_status(*source, status).is_some() => break,
+                _ => {}
+            }
+        }
+    }
+    wanted
+}
+
+/// Canonical name → value, for all counters that a source can be found for.
+fn resolve(
+    flavour: Flavour,
+    status: &HashMap<String, String>,
+    metrics: &HashMap<String, f64>,
+    constants: &BTreeMap<&'static str, f64>,
+) -> BTreeMap<String, f64> {
+    COUNTERS
+        .iter()
+        .filter_map(|counter| {
+            counter
+                .sources(flavour)
+                .iter()
+                .find_map(|source| match source {
+                    Source::Metric(name) => metrics.get(*name).copied(),
+                    Source::Variables(..) => constants.get(counter.name).copied(),
+                    source => from_status(*source, status),
+                })
+                .map(|value| (counter.name.to_owned(), value))
+        })
+        .collect()
+}
+
+/// Value of a source that stands in SHOW GLOBAL STATUS (keys in lower case).
+fn from_status(source: Source, status: &HashMap<String, String>) -> Option<f64> {
+    let number = |name: &str| -> Option<f64> {
+        status
+            .get(&name.to_ascii_lowercase())?
+            .parse()
+            .ok()
+            .filter(|value: &f64| value.is_finite())
+    };
+    match source {
+        Source::Status(name) => number(name),
+        Source::Difference(a, b) => Some((number(a)? - number(b)?).max(0.0)),
+        Source::Metric(_) | Source::Variables(..) => None,
+    }
+}
+
+/// The server's own words without the crate's frame.
+fn words(error: &mysql::Error) -> String {
+    match error {
+        mysql::Error::MySqlError(server) => format!("{} ({})", server.message, server.code),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::super::names::server as n;
+    use super::*;
+
+    fn dump(text: &str) -> HashMap<String, String> {
+        text.lines()
+            .filter_map(|line| line.split_once('\t'))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+            .collect()
+    }
+
+    const MYSQL: [&str; 2] = [
+        include_str!("../../tests/data/server-status/mysql_8.4.8.status.txt"),
+        include_str!("../../tests/data/server-status/mysql_9.7.0-er2.status.txt"),
+    ];
+    const MARIADB: [&str; 3] = [
+        include_str!("../../tests/data/server-status/mariadb_10.11.status.txt"),
+        include_str!("../../tests/data/server-status/mariadb_11.8.6-MariaDB-ubu2404.status.txt"),
+        include_str!("../../tests/data/server-status/mariadb_12.2.2-MariaDB-ubu2404.status.txt"),
+    ];
+
+    fn missing(flavour: Flavour, text: &str) -> Vec<&'static str> {
+        let found = resolve(flavour, &dump(text), &HashMap::new(), &BTreeMap::new());
+        COUNTERS
+            .iter()
+            .filter(|c| !c.optional && !found.contains_key(c.name))
+            .map(|c| c.name)
+            .collect()
+    }
+
+    #[test]
+    fn real_mysql_dumps_hold_every_counter_but_the_metrics() {
+        for text in MYSQL {
+            assert_eq!(
+                missing(Flavour::MySql, text),
+                [n::DEADLOCKS, n::HISTORY_LENGTH]
+            );
+        }
+    }
+
+    #[test]
+    fn real_mariadb_dumps_hold_every_counter_but_the_redo_fsyncs() {
+        for text in MARIADB {
+            assert_eq!(missing(Flavour::MariaDb, text), [n::LOG_FSYNCS]);
+        }
+    }
+
+    #[test]
+    fn figures_of_the_dumps_are_read_right() {
+        let maria = resolve(
+            Flavour::MariaDb,
+            &dump(MARIADB[0]),
+            &HashMap::new(),
+            &BTreeMap::new(),
+        );
+        assert_eq!(maria[n::DEADLOCKS], 21437.0);
+        assert_eq!(maria[n::CHECKPOINT_AGE], 7_301_820.0);
+        assert_eq!(maria[n::CHECKPOINT_CAPACITY], 80_819_529.0);
+        let mysql = resolve(
+            Flavour::MySql,
+            &dump(MYSQL[0]),
+            &HashMap::from([("lock_deadlocks".to_owned(), 7.0)]),
+            &BTreeMap::new(),
+        );
+        assert_eq!(mysql[n::CHECKPOINT_AGE], 29_678_583.0 - 29_603_127.0);
+        assert_eq!(mysql[n::CHECKPOINT_CAPACITY], 4_294_967_296.0);
+        assert_eq!(mysql[n::DEADLOCKS], 7.0);
+        assert!(!mysql.contains_key(n::HISTORY_LENGTH), "never 0");
+    }
+
+    #[test]
+    fn asynchronous_reads_are_there_from_11_8_on() {
+        let has = |text: &str| {
+            resolve(
+                Flavour::MariaDb,
+                &dump(text),
+                &HashMap::new(),
+                &BTreeMap::new(),
+            )
+            .contains_key(n::ASYNC_READS_PENDING)
+        };
+        assert!(!has(MARIADB[0]));
+        assert!(has(MARIADB[1]));
+    }
+
+    #[test]
+    fn metrics_are_asked_only_where_status_has_no_answer() {
+        assert_eq!(
+            wanted_metrics(Flavour::MySql, &dump(MYSQL[0])),
+            BTreeSet::from(["lock_deadlocks", "trx_rseg_history_len"])
+        );
+        assert!(wanted_metrics(Flavour::MariaDb, &dump(MARIADB[0])).is_empty());
+        // MySQL before 8.0.30: no LSNs in the status.
+        let old = HashMap::new();
+        assert!(wanted_metrics(Flavour::MySql, &old).contains("log_lsn_checkpoint_age"));
+        assert!(wanted_variables(Flavour::MySql, &old).contains_key(n::CHECKPOINT_CAPACITY));
+        assert!(wanted_variables(Flavour::MySql, &dump(MYSQL[1])).is_empty());
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let names: BTreeSet<_> = COUNTERS.iter().map(|c| c.name).collect();
+        assert_eq!(names.len(), COUNTERS.len());
+    }
+}

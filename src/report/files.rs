@@ -1,0 +1,75 @@
+//! Writing the report into the run folder.
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::analysis::Findings;
+use crate::record::Run;
+use crate::store::{StoreError, write_file};
+
+use super::render::{self, RenderError};
+use super::{cells, chart, view};
+
+/// A report that cannot be made or written.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// The template.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// The folder.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The files that were written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// What people read.
+    pub markdown: PathBuf,
+    /// The same with charts.
+    pub html: PathBuf,
+    /// One row a cell.
+    pub cells: PathBuf,
+}
+
+/// Writes `cells.csv` alone, after each cell.
+///
+/// # Errors
+/// Write errors.
+pub fn write_cells(run: &Run, findings: &Findings, dir: &Path) -> Result<PathBuf, StoreError> {
+    let path = dir.join("cells.csv");
+    write_file(&path, &cells::csv(run, findings))?;
+    Ok(path)
+}
+
+/// Writes `report.md`, `report.html` and `cells.csv` into the run folder. `template`: a template of the
+/// user's own for `report.md`.
+///
+/// # Errors
+/// A template that cannot be used, after the other files have been written; write errors.
+pub fn write(
+    run: &Run,
+    findings: &Findings,
+    dir: &Path,
+    template: Option<&Path>,
+) -> Result<Written, ReportError> {
+    let cells = write_cells(run, findings, dir)?;
+    let view = view::build(run, findings);
+    let html = dir.join("report.html");
+    let charts = chart::charts(run, findings);
+    write_file(
+        &html,
+        render::render_html(&view, run, findings, &charts)?.as_bytes(),
+    )?;
+    let markdown = dir.join("report.md");
+    write_file(
+        &markdown,
+        render::render_markdown(&view, run, findings, template)?.as_bytes(),
+    )?;
+    Ok(Written {
+        markdown,
+        html,
+        cells,
+    })
+}

@@ -1,0 +1,163 @@
+//! Markdown that shows text as it is and reads well as plain text.
+
+use comfy_table::presets::ASCII_MARKDOWN;
+use comfy_table::{Cell, CellAlignment, Table};
+
+use super::figures::MISSING;
+
+/// Text such that GitHub shows it literally, within a line or a table cell.
+pub(super) fn escaped(text: &str) -> String {
+    let chars: Vec<char> = one_line(text).chars().collect();
+    let word = |i: Option<usize>| {
+        i.and_then(|i| chars.get(i))
+            .is_some_and(|c| c.is_alphanumeric())
+    };
+    let mut escaped = String::with_capacity(text.len());
+    for (i, &c) in chars.iter().enumerate() {
+        let next = chars.get(i + 1).copied();
+        let special = match c {
+            '\\' | '|' | '*' | '`' | '[' | ']' | '<' => true,
+            // Within a word an underscore is only itself; escaping it would spoil every variable name.
+            '_' => !(word(i.checked_sub(1)) && word(Some(i + 1))),
+            '~' => next == Some('~') || i.checked_sub(1).is_some_and(|p| chars[p] == '~'),
+            '&' => next.is_some_and(|n| n.is_ascii_alphabetic() || n == '#'),
+            // Only at the start of a line do these begin a heading, a quotation or a list.
+            '#' | '>' => i == 0,
+            '-' | '+' => i == 0 && next.is_none_or(|n| n == ' ' || n == c),
+            '.' | ')' => {
+                i > 0
+                    && i <= 9
+                    && chars[..i].iter().all(char::is_ascii_digit)
+                    && next.is_none_or(|n| n == ' ')
+            }
+            _ => false,
+        };
+        if special {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+/// A code span around any text.
+pub(super) fn code(text: &str) -> String {
+    let text = one_line(text);
+    if text.trim().is_empty() {
+        return String::new();
+    }
+    let longest = text
+        .split(|c| c != '`')
+        .map(str::len)
+        .max()
+        .unwrap_or_default();
+    let fence = "`".repeat(longest + 1);
+    // A table ends a cell at `|` even within a code span, unless it is escaped.
+    let text = text.replace('|', "\\|");
+    if longest > 0 {
+        format!("{fence} {text} {fence}")
+    } else {
+        format!("{fence}{text}{fence}")
+    }
+}
+
+/// Control characters, line ends and the invisible marks that turn the direction of text, made visible
+/// or harmless.
+pub(super) fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            c if c.is_control() => ' ',
+            '\u{2028}' | '\u{2029}' => ' ',
+            '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{200E}' | '\u{200F}' => {
+                '\u{FFFD}'
+            }
+            c => c,
+        })
+        .collect()
+}
+
+/// A table whose columns line up in plain text. Cells must be escaped already. Columns of figures are
+/// aligned to the right.
+pub(super) fn table(titles: &[String], rows: &[Vec<String>]) -> String {
+    let right: Vec<bool> = (0..titles.len())
+        .map(|column| is_numeric(rows.iter().filter_map(|r| r.get(column))))
+        .collect();
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN).set_header(titles);
+    for row in rows {
+        table.add_row(row.iter().map(Cell::new).collect::<Vec<_>>());
+    }
+    for (column, &right) in table.column_iter_mut().zip(&right) {
+        if right {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut lines: Vec<String> = table.lines().collect();
+    if let Some(rule) = lines.get_mut(1) {
+        *rule = aligned_rule(rule, &right);
+    }
+    lines.join("\n")
+}
+
+/// The line under the header, with the colons by which Markdown aligns to the right.
+fn aligned_rule(rule: &str, right: &[bool]) -> String {
+    let mut columns = right.iter();
+    let mut marked = String::with_capacity(rule.len());
+    for (i, c) in rule.chars().enumerate() {
+        if c == '|' && i > 0 && columns.next() == Some(&true) {
+            marked.pop();
+            marked.push(':');
+        }
+        marked.push(c);
+    }
+    marked
+}
+
+/// Whether all cells are figures or missing, with at least one figure among them.
+pub(super) fn is_numeric<'a>(cells: impl Iterator<Item = &'a String>) -> bool {
+    let mut figures = 0;
+    for cell in cells {
+        let number = cell.trim_end_matches('%').trim_end().replace(',', "");
+        if number.parse::<f64>().is_ok() {
+            figures += 1;
+        } else if !(cell == MISSING || cell.is_empty()) {
+            return false;
+        }
+    }
+    figures > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_shown_as_it_is() {
+        assert_eq!(escaped("innodb_io_capacity"), "innodb_io_capacity");
+        assert_eq!(escaped("_x_ *b* a|b"), "\\_x\\_ \\*b\\* a\\|b");
+        assert_eq!(escaped("<img src=x>"), "\\<img src=x>");
+        assert_eq!(escaped("# no\nheading"), "\\# no heading");
+        assert_eq!(escaped("- no list"), "\\- no list");
+        assert_eq!(escaped("-3.4"), "-3.4");
+        assert_eq!(escaped("1. no list"), "1\\. no list");
+        assert_eq!(escaped("v1. x"), "v1. x");
+        assert_eq!(escaped("a &lt; b & c"), "a \\&lt; b & c");
+        assert_eq!(escaped("~~gone~~ ~2"), "\\~\\~gone\\~\\~ ~2");
+        assert_eq!(escaped("evil\u{202e}txt"), "evil\u{FFFD}txt");
+        assert_eq!(code("a`b|c"), "`` a`b\\|c ``");
+    }
+
+    #[test]
+    fn tables_line_up() {
+        let titles = ["threads", "p95, ms", "verdict"].map(str::to_owned);
+        let rows = [["8", "15.2", "valid"], ["128", "n/a", "failed"]]
+            .map(|r| r.map(str::to_owned).to_vec());
+        assert_eq!(
+            table(&titles, &rows),
+            "| threads | p95, ms | verdict |\n\
+             |--------:|--------:|---------|\n\
+             |       8 |    15.2 | valid   |\n\
+             |     128 |     n/a | failed  |"
+        );
+    }
+}

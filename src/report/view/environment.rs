@@ -1,0 +1,261 @@
+//! Block 1: where and how it was measured.
+
+use std::collections::BTreeMap;
+
+use crate::plan::Arrivals;
+use crate::record::{
+    AppliedSetting, DatasetFacts, Flavour, HostFacts, Run, RunEnd, ServerIdentity,
+};
+use crate::report::figures::{
+    MISSING, count, duration, figure, instant, or_missing, seconds_between,
+};
+use crate::units::Bytes;
+
+use super::model::{Environment, Pair, SettingView, VariantView};
+
+/// The variables that decide what a result means, in the order of the report. Servers have one or the
+/// other of several names; those that the server does not have are left out.
+pub const IMPORTANT_VARIABLES: [&str; 40] = [
+    "innodb_buffer_pool_size",
+    "innodb_buffer_pool_instances",
+    "innodb_redo_log_capacity",
+    "innodb_log_file_size",
+    "innodb_log_files_in_group",
+    "innodb_log_buffer_size",
+    "innodb_flush_log_at_trx_commit",
+    "sync_binlog",
+    "innodb_flush_method",
+    // MariaDB 11 splits the flush method into these.
+    "innodb_data_file_buffering",
+    "innodb_log_file_buffering",
+    "innodb_io_capacity",
+    "innodb_io_capacity_max",
+    "innodb_doublewrite",
+    "innodb_page_size",
+    "innodb_adaptive_hash_index",
+    "innodb_thread_concurrency",
+    "max_connections",
+    "max_prepared_stmt_count",
+    "table_open_cache",
+    "thread_cache_size",
+    "log_bin",
+    "binlog_format",
+    "binlog_checksum",
+    "binlog_row_image",
+    "binlog_cache_size",
+    "gtid_mode",
+    "enforce_gtid_consistency",
+    "gtid_strict_mode",
+    "log_replica_updates",
+    "log_slave_updates",
+    "rpl_semi_sync_source_enabled",
+    "rpl_semi_sync_master_enabled",
+    "performance_schema",
+    "thread_handling",
+    "transaction_isolation",
+    "tx_isolation",
+    "autocommit",
+    "query_cache_type",
+    "version_compile_machine",
+];
+
+/// Variables whose value is a number of bytes.
+const SIZES: [&str; 6] = [
+    "innodb_buffer_pool_size",
+    "innodb_redo_log_capacity",
+    "innodb_log_file_size",
+    "innodb_log_buffer_size",
+    "innodb_page_size",
+    "binlog_cache_size",
+];
+
+pub(super) fn environment(run: &Run) -> Environment {
+    Environment {
+        author: pairs(&run.environment),
+        server: server(run.server.as_ref()),
+        variables: run
+            .server
+            .as_ref()
+            .map(|s| variables(&s.variables))
+            .unwrap_or_default(),
+        settings: run.settings.iter().map(setting).collect(),
+        data: data(run.dataset.as_ref()),
+        host: host(&run.host),
+        test: test(run),
+    }
+}
+
+fn pairs(words: &[(String, String)]) -> Vec<Pair> {
+    words.iter().map(|(n, v)| Pair::new(n, v)).collect()
+}
+
+fn variables(all: &BTreeMap<String, String>) -> Vec<Pair> {
+    IMPORTANT_VARIABLES
+        .iter()
+        .filter_map(|&name| Some(Pair::new(name, value_with_size(name, all.get(name)?))))
+        .collect()
+}
+
+fn value_with_size(name: &str, value: &str) -> String {
+    match value.parse::<u64>() {
+        Ok(bytes) if SIZES.contains(&name) && bytes >= 1024 => {
+            format!("{value} ({})", Bytes(bytes))
+        }
+        _ if value.is_empty() => "(empty)".to_owned(),
+        _ => value.to_owned(),
+    }
+}
+
+fn setting(applied: &AppliedSetting) -> SettingView {
+    let shown = |value: Option<&str>| or_missing(value.map(|v| value_with_size(&applied.name, v)));
+    SettingView {
+        name: applied.name.clone(),
+        before: shown(applied.before.as_deref()),
+        asked: shown(Some(&applied.asked)),
+        took: shown(applied.took.as_deref()),
+    }
+}
+
+fn server(server: Option<&ServerIdentity>) -> Vec<Pair> {
+    let Some(server) = server else {
+        return vec![Pair::new("server", "never reached")];
+    };
+    let flavour = match server.flavour {
+        Flavour::MySql => "MySQL",
+        Flavour::MariaDb => "MariaDB",
+    };
+    let place = if server.local {
+        "on the load machine"
+    } else {
+        "on another machine, as far as can be told"
+    };
+    vec![
+        Pair::new("server", format!("{flavour} {}", server.version)),
+        Pair::new("build", &server.comment),
+        Pair::new("server id", or_missing(server.uuid.clone())),
+        Pair::new("address", format!("{}, {place}", server.address)),
+        Pair::new("TLS", &server.tls),
+        Pair::new(
+            "round trip",
+            format!("{} (median of 21 empty queries)", server.round_trip),
+        ),
+    ]
+}
+
+fn data(dataset: Option<&DatasetFacts>) -> Vec<Pair> {
+    let Some(data) = dataset else {
+        return vec![Pair::new("data", "never made")];
+    };
+    let ratio = data.ratio().map_or_else(
+        || format!("{MISSING}: the buffer pool is not known"),
+        |ratio| format!("{}× the buffer pool of {}", figure(ratio), data.buffer_pool),
+    );
+    let origin = match (data.origin.as_str(), data.load_seconds) {
+        (origin, Some(seconds)) => format!("{origin} in {}", duration(seconds)),
+        (origin, None) => origin.to_owned(),
+    };
+    vec![
+        Pair::new("tables", count(data.tables.into())),
+        Pair::new("rows per table", count(data.rows)),
+        Pair::new(
+            "size",
+            format!("{} of data and indexes, measured after loading", data.bytes),
+        ),
+        Pair::new("ratio", ratio),
+        Pair::new("origin", origin),
+    ]
+}
+
+fn host(host: &HostFacts) -> Vec<Pair> {
+    let stolen = host.stolen.map_or_else(
+        || MISSING.to_owned(),
+        |s| format!("{s} of CPU time since boot"),
+    );
+    vec![
+        Pair::new("load machine", &host.name),
+        Pair::new("system", &host.system),
+        Pair::new("CPU", format!("{}, {} cores usable", host.cpu, host.cores)),
+        Pair::new("memory", host.memory.to_string()),
+        Pair::new("stolen", stolen),
+    ]
+}
+
+fn test(run: &Run) -> Vec<Pair> {
+    let ended = run.ended_at.as_deref();
+    let took = ended
+        .and_then(|end| seconds_between(&run.started_at, end))
+        .map_or_else(String::new, |s| format!(", {}", duration(s)));
+    let times = format!(
+        "{} to {}{took}",
+        instant(&run.started_at),
+        ended.map_or_else(|| MISSING.to_owned(), instant),
+    );
+    let mut rows = vec![
+        Pair::new("capbench", &run.tool),
+        Pair::new("plan", format!("{}, SHA-256 {}", run.name, run.plan_sha256)),
+        Pair::new("command", &run.command),
+        Pair::new("time", times),
+        Pair::new("end", end(&run.end)),
+        Pair::new("seed", run.seed.to_string()),
+        Pair::new("protocol", format!("{} statements", run.protocol)),
+        Pair::new("row access", &run.access),
+        Pair::new(
+            "step",
+            format!(
+                "{} measured after {} discarded, intervals of {}",
+                run.measure, run.discard, run.interval
+            ),
+        ),
+        Pair::new("passes", run.repeats.to_string()),
+        Pair::new("warm-up", &run.warmup),
+        Pair::new("data reset", &run.reset),
+    ];
+    if let Some(open) = run.open {
+        let arrivals = match open.arrivals {
+            Arrivals::Poisson => "Poisson",
+            Arrivals::Even => "evenly spaced",
+        };
+        rows.push(Pair::new(
+            "open loop",
+            format!(
+                "{arrivals} arrivals shared by at most {} clients; {} may wait, further ones are dropped and counted",
+                count(open.clients.into()),
+                count(open.backlog.into())
+            ),
+        ));
+    }
+    rows
+}
+
+/// How a run ended, in words.
+pub(super) fn end(end: &RunEnd) -> String {
+    match end {
+        RunEnd::Running => "cut off: capbench did not get to end this run".to_owned(),
+        RunEnd::Completed => "all cells were tried".to_owned(),
+        RunEnd::Stopped(why) => format!("stopped: {why}"),
+        RunEnd::Interrupted => "interrupted by the user".to_owned(),
+        RunEnd::Failed(why) => format!("failed: {why}"),
+    }
+}
+
+pub(super) fn variants(run: &Run) -> Vec<VariantView> {
+    run.variants
+        .iter()
+        .map(|variant| VariantView {
+            name: variant.name.clone(),
+            restarted: if variant.restarted { "yes" } else { "no" }.to_owned(),
+            settings: variant.settings.iter().map(setting).collect(),
+            differs: variant
+                .differs
+                .iter()
+                .map(|(name, (baseline, this))| SettingView {
+                    name: name.clone(),
+                    before: value_with_size(name, baseline),
+                    asked: MISSING.to_owned(),
+                    took: value_with_size(name, this),
+                })
+                .collect(),
+            several: variant.several,
+        })
+        .collect()
+}

@@ -1,0 +1,33 @@
+//! What a report says, in words and figures ready to be set: the only place of the report that knows
+//! records and findings.
+
+mod environment;
+mod ladders;
+mod model;
+mod summary;
+
+pub use environment::IMPORTANT_VARIABLES;
+pub use model::*;
+
+use crate::analysis::Findings;
+use crate::record::Run;
+
+/// Builds the view of a run.
+pub fn build(run: &Run, findings: &Findings) -> View {
+    View {
+        summary: summary::summary(run, findings),
+        environment: environment::environment(run),
+        workloads: ladders::workloads(run, findings),
+        bottlenecks: ladders::bottlenecks(findings),
+        limits: ladders::limits(findings),
+        comparisons: summary::comparisons(findings),
+        variants: environment::variants(run),
+        warnings: summary::warnings(run),
+        notes: findings.notes.clone(),
+        unavailable: run.unavailable.clone(),
+        open_loop: run.open.is_some(),
+        repeats: run.repeats,
+        definitions: summary::definitions(run),
+        not_this: summary::not_this(run),
+    }
+}

@@ -1,0 +1,286 @@
+//! Making a run folder and saving into it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use crate::record::{CellRecord, Run};
+
+use super::{StoreError, latency, tables};
+
+/// Where a new run folder goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// A new folder under this one, named after the plan and the time.
+    Under(&'a Path),
+    /// Exactly this folder; it must be new or empty.
+    Exactly(&'a Path),
+}
+
+/// A run folder that is being written.
+#[derive(Debug)]
+pub struct Store {
+    dir: PathBuf,
+    /// The finished lines of each cell's intervals; a cell that has ended no longer changes.
+    saved: BTreeMap<u32, SavedCell>,
+}
+
+#[derive(Debug)]
+struct SavedCell {
+    fingerprint: Fingerprint,
+    lines: tables::IntervalLines,
+}
+
+/// What tells that a cell's intervals are the ones already saved.
+#[derive(Debug, PartialEq, Eq)]
+struct Fingerprint {
+    intervals: usize,
+    done: u64,
+    nanos: u128,
+}
+
+impl Fingerprint {
+    fn of(cell: &CellRecord) -> Self {
+        Self {
+            intervals: cell.intervals.len(),
+            done: cell.intervals.iter().fold(0, |n, i| n.wrapping_add(i.done)),
+            nanos: cell
+                .intervals
+                .iter()
+                .fold(0, |n, i| n.wrapping_add(i.latency.sum_nanos())),
+        }
+    }
+}
+
+impl Store {
+    /// Makes the folder and puts the plan into it, byte for byte.
+    ///
+    /// # Errors
+    /// [`StoreError::NotEmpty`] and its neighbours when the place is taken; write errors.
+    pub fn create(
+        place: Place<'_>,
+        plan_name: &str,
+        now: Timestamp,
+        plan_source: &[u8],
+    ) -> Result<Self, StoreError> {
+        let dir = match place {
+            Place::Under(base) => new_folder(base, plan_name, now)?,
+            Place::Exactly(dir) => {
+                claim(dir)?;
+                dir.to_owned()
+            }
+        };
+        let latencies = dir.join("latency");
+        fs::create_dir_all(&latencies).map_err(|e| StoreError::write(&latencies, e))?;
+        write_file(&dir.join("plan.toml"), plan_source)?;
+        Ok(Self {
+            dir,
+            saved: BTreeMap::new(),
+        })
+    }
+
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where the changes made to the server are written before they are made.
+    pub fn journal(&self) -> PathBuf {
+        self.dir.join("journal.jsonl")
+    }
+
+    /// Writes what there is of the run. Each file is replaced as a whole, the manifest last, so that the
+    /// folder can be read whenever capbench ends. The latency log of a cell that was saved before is
+    /// left alone.
+    ///
+    /// # Errors
+    /// Write errors; what was saved before stays readable.
+    pub fn save(&mut self, run: &Run) -> Result<(), StoreError> {
+        for cell in &run.cells {
+            let fingerprint = Fingerprint::of(cell);
+            if self
+                .saved
+                .get(&cell.index)
+                .is_some_and(|s| s.fingerprint == fingerprint)
+            {
+                continue;
+            }
+            if !cell.intervals.is_empty() {
+                let path = self.dir.join(latency::file_name(cell.index));
+                write_file(&path, &latency::log(&path, cell)?)?;
+            }
+            let lines = tables::IntervalLines::of(cell);
+            self.saved
+                .insert(cell.index, SavedCell { fingerprint, lines });
+        }
+        let lines = || {
+            run.cells
+                .iter()
+                .filter_map(|c| self.saved.get(&c.index))
+                .map(|s| &s.lines)
+        };
+        self.put("intervals.csv", &tables::intervals(lines()))?;
+        self.put("errors.csv", &tables::errors(lines()))?;
+        let server = tables::samples(run.cells.iter().map(|c| (c.index, c.server.as_slice())));
+        self.put("server.csv", &server)?;
+        let host = tables::samples(run.cells.iter().map(|c| (c.index, c.host.as_slice())));
+        self.put("host.csv", &host)?;
+        let path = self.dir.join("run.json");
+        let mut manifest = serde_json::to_vec_pretty(run)
+            .map_err(|e| StoreError::write(&path, io::Error::from(e)))?;
+        manifest.push(b'\n');
+        write_file(&path, &manifest)
+    }
+
+    fn put(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
+        write_file(&self.dir.join(name), content)
+    }
+}
+
+/// Replaces a file as a whole: readers see the old content or the new, never a part.
+///
+/// # Errors
+/// [`StoreError::Full`] or [`StoreError::Write`]; the old content is untouched.
+pub fn write_file(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let attempt = || -> io::Result<()> {
+        // A named temporary file removes itself when anything fails before it takes its place.
+        let mut file = tempfile::Builder::new()
+            .prefix(".capbench-")
+            .permissions(permissions())
+            .tempfile_in(folder)?;
+        file.write_all(content)?;
+        // A rename that outlives its data would leave an empty file after a power cut.
+        file.as_file().sync_data()?;
+        file.persist(path).map_err(|e| e.error)?;
+        Ok(())
+    };
+    attempt().map_err(|e| StoreError::write(path, e))
+}
+
+/// Readable by others as far as the umask lets: a report is made to be handed on.
+fn permissions() -> fs::Permissions {
+    use std::os::unix::fs::PermissionsExt;
+    fs::Permissions::from_mode(0o666)
+}
+
+fn new_folder(base: &Path, plan_name: &str, now: Timestamp) -> Result<PathBuf, StoreError> {
+    fs::create_dir_all(base).map_err(|e| StoreError::write(base, e))?;
+    let time = now.strftime("%Y%m%d-%H%M%S");
+    let name = format!("{}-{time}", slug(plan_name));
+    for attempt in 1..=1000_u32 {
+        let dir = base.join(match attempt {
+            1 => name.clone(),
+            n => format!("{name}-{n}"),
+        });
+        match fs::create_dir(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(StoreError::write(&dir, e)),
+        }
+    }
+    Err(StoreError::NoFreeName(base.join(name)))
+}
+
+fn claim(dir: &Path) -> Result<(), StoreError> {
+    match fs::read_dir(dir) {
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => Err(StoreError::NotEmpty(dir.to_owned())),
+        },
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(dir).map_err(|e| StoreError::write(dir, e))
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+            Err(StoreError::NotAFolder(dir.to_owned()))
+        }
+        Err(e) => Err(StoreError::write(dir, e)),
+    }
+}
+
+/// A name for files and links: lower-case letters and digits of any script, single `-` between.
+/// At most 80 bytes; `run` when nothing is left.
+pub fn slug(name: &str) -> String {
+    let mut slug = String::new();
+    for c in name.chars().flat_map(char::to_lowercase) {
+        if c.is_alphanumeric() {
+            if slug.len() + c.len_utf8() > 80 {
+                break;
+            }
+            slug.push(c);
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() {
+        "run".to_owned()
+    } else {
+        slug.to_owned()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn noon() -> Timestamp {
+        "2026-11-30T12:00:00Z".parse().unwrap()
+    }
+
+    #[test]
+    fn names_become_slugs() {
+        assert_eq!(
+            slug("orders-db, new instance: before cut-over!"),
+            "orders-db-new-instance-before-cut-over"
+        );
+        assert_eq!(slug("../../etc/passwd"), "etc-passwd");
+        assert_eq!(slug("订单库 扩容"), "订单库-扩容");
+        assert_eq!(slug("…"), "run");
+        assert!(slug(&"ä".repeat(300)).len() <= 80);
+    }
+
+    #[test]
+    fn two_runs_in_one_second_get_two_folders() {
+        let base = tempfile::tempdir().unwrap();
+        let reports = base.path().join("reports");
+        let first = Store::create(Place::Under(&reports), "A plan", noon(), b"x = 1\n").unwrap();
+        let second = Store::create(Place::Under(&reports), "A plan", noon(), b"x = 1\n").unwrap();
+        assert_eq!(first.dir(), reports.join("a-plan-20261130-120000"));
+        assert_eq!(second.dir(), reports.join("a-plan-20261130-120000-2"));
+        assert_eq!(fs::read(first.dir().join("plan.toml")).unwrap(), b"x = 1\n");
+    }
+
+    #[test]
+    fn a_folder_in_use_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let exact = base.path().join("deep/out");
+        Store::create(Place::Exactly(&exact), "p", noon(), b"").unwrap();
+        let again = Store::create(Place::Exactly(&exact), "p", noon(), b"").unwrap_err();
+        assert!(matches!(again, StoreError::NotEmpty(_)));
+        let file = exact.join("plan.toml");
+        let taken = Store::create(Place::Exactly(&file), "p", noon(), b"").unwrap_err();
+        assert!(matches!(taken, StoreError::NotAFolder(_)));
+        let empty = base.path().join("empty");
+        fs::create_dir(&empty).unwrap();
+        Store::create(Place::Exactly(&empty), "p", noon(), b"").unwrap();
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_content_and_no_litter() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("taken");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("inside"), "old").unwrap();
+        write_file(&path, b"new").unwrap_err();
+        assert_eq!(fs::read(path.join("inside")).unwrap(), b"old");
+        assert_eq!(fs::read_dir(base.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,340 @@
+//! Reading a run back, as far as it was written.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::str::FromStr;
+
+use csv::StringRecord;
+use rayon::prelude::*;
+use serde::Deserialize;
+
+use crate::plan::Warning;
+use crate::record::{ErrorCount, Interval, Latency, Phase, Run, Sample};
+
+use super::{FORMAT, StoreError, latency, tables};
+
+/// Name of the warning that a run read back carries when files of its folder end early.
+const CUT_OFF: &str = "records-cut-off";
+
+/// Reads a run folder. What a crash has cut off is left out and said in a warning named
+/// `records-cut-off` of the run.
+///
+/// # Errors
+/// [`StoreError::NotARun`], [`StoreError::Newer`], and files that are damaged rather than cut off.
+pub fn open(dir: &Path) -> Result<Run, StoreError> {
+    let mut run = manifest(dir)?;
+    let mut lost = Vec::new();
+    let mut rows: BTreeMap<u32, Vec<Row>> = by_cell(read_intervals(dir, &mut lost)?);
+    let mut errors: BTreeMap<u32, Vec<(u32, ErrorCount)>> = by_cell(read_errors(dir, &mut lost)?);
+    let mut server = by_cell(read_samples(dir, "server.csv", &mut lost)?);
+    let mut host = by_cell(read_samples(dir, "host.csv", &mut lost)?);
+    for cell in &mut run.cells {
+        cell.server = server.remove(&cell.index).unwrap_or_default();
+        cell.host = host.remove(&cell.index).unwrap_or_default();
+    }
+    let work: Vec<_> = run
+        .cells
+        .iter_mut()
+        .filter_map(|cell| {
+            let rows = rows.remove(&cell.index)?;
+            Some((rows, errors.remove(&cell.index).unwrap_or_default(), cell))
+        })
+        .collect();
+    let lost_logs: Vec<Option<String>> = work
+        .into_par_iter()
+        .map(|(rows, errors, cell)| {
+            let (intervals, lost) = assemble(dir, cell.index, rows, errors);
+            cell.intervals = intervals;
+            lost
+        })
+        .collect();
+    lost.extend(lost_logs.into_iter().flatten());
+    if !lost.is_empty() {
+        run.warnings.push(Warning {
+            name: CUT_OFF.to_owned(),
+            text: format!(
+                "the records of this run are incomplete, figures that need the lost part are missing or rest on less: {}",
+                lost.join("; ")
+            ),
+            accepted: false,
+        });
+    }
+    Ok(run)
+}
+
+fn manifest(dir: &Path) -> Result<Run, StoreError> {
+    #[derive(Deserialize)]
+    struct Head {
+        format: u64,
+        #[serde(default)]
+        tool: String,
+    }
+    let path = dir.join("run.json");
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound && dir.is_dir() => {
+            return Err(StoreError::NotARun(dir.to_owned()));
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+            return Err(StoreError::NotAFolder(dir.to_owned()));
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(StoreError::read(dir, e)),
+        Err(e) => return Err(StoreError::read(&path, e)),
+    };
+    // The version first: a newer manifest need not have today's fields.
+    let head: Head =
+        serde_json::from_slice(&text).map_err(|e| StoreError::damaged(&path, e.to_string()))?;
+    if head.format > u64::from(FORMAT) {
+        return Err(StoreError::Newer {
+            path,
+            found: head.format,
+            supported: FORMAT,
+            tool: head.tool,
+        });
+    }
+    serde_json::from_slice(&text).map_err(|e| StoreError::damaged(&path, e.to_string()))
+}
+
+/// An interval without its histograms, and the exact figures that belong to them.
+struct Row {
+    interval: Interval,
+    latency: Exact,
+    service: Option<Exact>,
+}
+
+struct Exact {
+    count: u64,
+    min: u64,
+    max: u64,
+    sum: u128,
+}
+
+fn assemble(
+    dir: &Path,
+    cell: u32,
+    rows: Vec<Row>,
+    errors: Vec<(u32, ErrorCount)>,
+) -> (Vec<Interval>, Option<String>) {
+    let name = latency::file_name(cell);
+    let (found, mut lost) = match fs::read(dir.join(&name)) {
+        Ok(content) => {
+            let mut found = latency::read(&content);
+            let cut_off = found.cut_off.take();
+            (found, cut_off.map(|why| format!("{name}: {why}")))
+        }
+        Err(e) => (
+            latency::Histograms::default(),
+            Some(format!("{name}: cannot be read ({e})")),
+        ),
+    };
+    let mut latencies = found.latency.into_iter();
+    let mut services = found.service.into_iter();
+    let mut missing = 0_usize;
+    let mut with = |exact: &Exact, bytes: Option<Vec<u8>>| {
+        let &Exact {
+            count,
+            min,
+            max,
+            sum,
+        } = exact;
+        if let Some(bytes) = bytes {
+            Latency::from_packed(bytes, count, min, max, sum)
+        } else {
+            missing += 1;
+            Latency::without_histogram(count, min, max, sum)
+        }
+    };
+    let mut intervals: Vec<Interval> = rows
+        .into_iter()
+        .map(|row| {
+            let mut interval = row.interval;
+            interval.latency = with(&row.latency, latencies.next());
+            interval.service = row.service.as_ref().map(|s| with(s, services.next()));
+            interval
+        })
+        .collect();
+    if missing > 0 && lost.is_none() {
+        lost = Some(format!(
+            "{name}: {missing} of {} histograms are missing",
+            intervals.len()
+        ));
+    }
+    for (number, error) in errors {
+        let index = (number as usize).wrapping_sub(1);
+        if let Some(interval) = intervals.get_mut(index) {
+            interval.errors.push(error);
+        }
+    }
+    (intervals, lost)
+}
+
+/// Rows with their cell, in file order.
+fn by_cell<T>(rows: Vec<(u32, T)>) -> BTreeMap<u32, Vec<T>> {
+    let mut cells: BTreeMap<u32, Vec<T>> = BTreeMap::new();
+    for (cell, row) in rows {
+        cells.entry(cell).or_default().push(row);
+    }
+    cells
+}
+
+fn read_intervals(dir: &Path, lost: &mut Vec<String>) -> Result<Vec<(u32, Row)>, StoreError> {
+    read_table(dir, "intervals.csv", lost, |columns, record| {
+        let field = Fields { columns, record };
+        let exact = |prefix: &str| -> Result<Option<Exact>, String> {
+            let Some(count) = field.optional(&format!("{prefix}_count"))? else {
+                return Ok(None);
+            };
+            Ok(Some(Exact {
+                count,
+                min: field
+                    .optional(&format!("{prefix}_min_ns"))?
+                    .unwrap_or(u64::MAX),
+                max: field.optional(&format!("{prefix}_max_ns"))?.unwrap_or(0),
+                sum: field.get(&format!("{prefix}_sum_ns"))?,
+            }))
+        };
+        let interval = Interval {
+            start: field.get("start_s")?,
+            end: field.get("end_s")?,
+            phase: match field.text("phase")? {
+                "discard" => Phase::Discard,
+                "measure" => Phase::Measure,
+                other => return Err(format!("`{other}` is not a phase")),
+            },
+            done: field.get("done")?,
+            failed: field.get("failed")?,
+            dropped: field.get("dropped")?,
+            arrivals: field.get("arrivals")?,
+            retries: field.get("retries")?,
+            reconnects: field.get("reconnects")?,
+            reads: field.get("reads")?,
+            writes: field.get("writes")?,
+            others: field.get("others")?,
+            connected_seconds: field.get("connected_s")?,
+            backlog: field.get("backlog")?,
+            latency: Latency::new(),
+            service: None,
+            errors: Vec::new(),
+        };
+        let latency = exact("lat")?.ok_or("no lat_count")?;
+        let row = Row {
+            interval,
+            latency,
+            service: exact("service")?,
+        };
+        Ok((field.get("cell")?, row))
+    })
+}
+
+/// An error and the number of its interval.
+type Numbered = (u32, ErrorCount);
+
+fn read_errors(dir: &Path, lost: &mut Vec<String>) -> Result<Vec<(u32, Numbered)>, StoreError> {
+    read_table(dir, "errors.csv", lost, |columns, record| {
+        let field = Fields { columns, record };
+        let error = ErrorCount {
+            code: field.get("code")?,
+            statement: tables::unguarded(field.text("statement")?).to_owned(),
+            count: field.get("count")?,
+        };
+        Ok((field.get("cell")?, (field.get("interval")?, error)))
+    })
+}
+
+fn read_samples(
+    dir: &Path,
+    name: &str,
+    lost: &mut Vec<String>,
+) -> Result<Vec<(u32, Sample)>, StoreError> {
+    read_table(dir, name, lost, |columns, record| {
+        let field = Fields { columns, record };
+        let mut sample = Sample {
+            at: field.get("at_s")?,
+            ..Sample::default()
+        };
+        for (name, value) in columns.iter().zip(record).skip(2) {
+            if !value.is_empty() {
+                let value = number(name, value)?;
+                let name = tables::unguarded(name).to_owned();
+                sample.values.insert(name, value);
+            }
+        }
+        Ok((field.get("cell")?, sample))
+    })
+}
+
+/// Reads a table row by row. A last line without its end is cut off: it is dropped and said. A missing
+/// table is said as well, since a run folder always has all of them.
+fn read_table<T>(
+    dir: &Path,
+    name: &str,
+    lost: &mut Vec<String>,
+    row: impl Fn(&StringRecord, &StringRecord) -> Result<T, String>,
+) -> Result<Vec<T>, StoreError> {
+    let path = dir.join(name);
+    let mut content = match fs::read(&path) {
+        Ok(content) => content,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            lost.push(format!("{name}: missing"));
+            return Ok(Vec::new());
+        }
+        Err(e) => return Err(StoreError::read(&path, e)),
+    };
+    if content.last().is_none_or(|&b| b != b'\n') {
+        let kept = content
+            .iter()
+            .rposition(|&b| b == b'\n')
+            .map_or(0, |p| p + 1);
+        content.truncate(kept);
+        let line = content.split(|&b| b == b'\n').count();
+        lost.push(format!("{name}: ends within line {line}"));
+    }
+    let mut reader = csv::Reader::from_reader(content.as_slice());
+    let columns = reader
+        .headers()
+        .map_err(|e| StoreError::damaged(&path, e.to_string()))?
+        .clone();
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|e| StoreError::damaged(&path, e.to_string()))?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let row = row(&columns, &record)
+            .map_err(|what| StoreError::damaged(&path, format!("line {line}: {what}")))?;
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// A row's fields by column name.
+struct Fields<'a> {
+    columns: &'a StringRecord,
+    record: &'a StringRecord,
+}
+
+impl<'a> Fields<'a> {
+    fn text(&self, column: &str) -> Result<&'a str, String> {
+        self.columns
+            .iter()
+            .position(|c| c == column)
+            .and_then(|p| self.record.get(p))
+            .ok_or_else(|| format!("no column `{column}`"))
+    }
+
+    fn get<T: FromStr>(&self, column: &str) -> Result<T, String> {
+        number(column, self.text(column)?)
+    }
+
+    fn optional<T: FromStr>(&self, column: &str) -> Result<Option<T>, String> {
+        match self.text(column)? {
+            "" => Ok(None),
+            text => number(column, text).map(Some),
+        }
+    }
+}
+
+fn number<T: FromStr>(column: &str, text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is not a number for `{column}`"))
+}
