@@ -71,26 +71,42 @@ struct Throughput {
 /// What is wrong, with line and column.
 pub fn read(text: &str) -> Result<Vec<LadderPoint>, CsvError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // The reader counts a line from the end of the one before, comments included, so the lines that
+    // matter are picked here, with their numbers.
+    let (numbers, lines): (Vec<u64>, Vec<&str>) = (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| {
+            let line = line.trim();
+            !line.is_empty() && !line.starts_with('#')
+        })
+        .unzip();
+    let kept = lines.join("\n");
+    let number = |position: Option<&csv::Position>| {
+        position
+            .and_then(|p| usize::try_from(p.line()).ok()?.checked_sub(1))
+            .and_then(|i| numbers.get(i).copied())
+            .unwrap_or(0)
+    };
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
         .flexible(true)
         .trim(csv::Trim::All)
-        .comment(Some(b'#'))
-        .delimiter(delimiter(text))
-        .from_reader(text.as_bytes());
+        .delimiter(delimiter(&kept))
+        .from_reader(kept.as_bytes());
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|error| CsvError::Line {
-            line: error.position().map_or(0, csv::Position::line),
+            line: number(error.position()),
             problem: error.to_string(),
         })?;
         if record.iter().any(|cell| !cell.is_empty()) {
-            rows.push(record);
+            rows.push((number(record.position()), record));
         }
     }
     let Some((header, rows)) = rows.split_first() else {
         return Err(CsvError::Empty);
     };
+    let header = &header.1;
     let columns = columns(header)?;
     if rows.is_empty() {
         return Err(CsvError::Empty);
@@ -98,7 +114,7 @@ pub fn read(text: &str) -> Result<Vec<LadderPoint>, CsvError> {
     let (throughput, name) = choose_throughput(&columns, rows, header)?;
     let mut points: Vec<LadderPoint> = rows
         .iter()
-        .map(|row| point(row, &columns, throughput, name))
+        .map(|(line, row)| point(*line, row, &columns, throughput, name))
         .collect::<Result<_, _>>()?;
     points.sort_by_key(|p| p.threads);
     Ok(points)
@@ -106,11 +122,7 @@ pub fn read(text: &str) -> Result<Vec<LadderPoint>, CsvError> {
 
 /// The separator that the header uses most.
 fn delimiter(text: &str) -> u8 {
-    let header = text
-        .lines()
-        .map(str::trim_start)
-        .find(|line| !line.is_empty() && !line.starts_with('#'))
-        .unwrap_or_default();
+    let header = text.lines().next().unwrap_or_default();
     let count = |separator: char| header.matches(separator).count();
     // Later ones win ties, so the comma stands last.
     [('\t', b'\t'), (';', b';'), (',', b',')]
@@ -153,12 +165,12 @@ fn columns(header: &csv::StringRecord) -> Result<Columns, CsvError> {
 
 fn choose_throughput(
     columns: &Columns,
-    rows: &[csv::StringRecord],
+    rows: &[(u64, csv::StringRecord)],
     header: &csv::StringRecord,
 ) -> Result<(usize, &'static str), CsvError> {
     let filled = |column: usize| {
         rows.iter()
-            .all(|row| row.get(column).is_some_and(|cell| !cell.is_empty()))
+            .all(|(_, row)| row.get(column).is_some_and(|cell| !cell.is_empty()))
     };
     match (columns.throughput.tps, columns.throughput.qps) {
         (None, None) => Err(CsvError::Column {
@@ -176,12 +188,12 @@ fn choose_throughput(
 }
 
 fn point(
+    line: u64,
     row: &csv::StringRecord,
     columns: &Columns,
     throughput: usize,
     name: &'static str,
 ) -> Result<LadderPoint, CsvError> {
-    let line = row.position().map_or(0, csv::Position::line);
     let complain = |column, value: &str, problem| CsvError::Number {
         line,
         column,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value, ValueKind, merge_maps};
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, escape_formatter};
 use thiserror::Error as ThisError;
 
 use crate::analysis::Findings;
@@ -89,6 +89,14 @@ pub(super) fn render_html(
     let name = "report.html.j2";
     let mut environment = environment();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_formatter(|out, state, value| match value.kind() {
+        ValueKind::String if !value.is_safe() => {
+            let text = markdown::one_line(&value.to_string());
+            escape_formatter(out, state, &Value::from(text))
+        }
+        ValueKind::None | ValueKind::Undefined => out.write_str(MISSING).map_err(Error::from),
+        _ => escape_formatter(out, state, value),
+    });
     environment.add_function("table", html_table);
     let context = context(view, run, findings, Value::from(Serde(charts)));
     rendered(&environment, name, HTML_TEMPLATE, context)
@@ -233,7 +241,7 @@ fn html_table(rows: Value, wanted: Value) -> Result<Value, Error> {
         let mut html = String::from("<tr>");
         for (text, right) in texts.zip(&right) {
             let class = if *right { " class=\"n\"" } else { "" };
-            html.push_str(&format!("<{tag}{class}>{}</{tag}>", html_escaped(text)));
+            html.extend([format!("<{tag}{class}>{}</{tag}>", html_escaped(text))]);
         }
         html + "</tr>\n"
     };

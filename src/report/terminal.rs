@@ -21,18 +21,20 @@ pub fn terminal_table(run: &Run, findings: &Findings) -> String {
             text.push('\n');
             text.push_str(&one_line(&ladder.statement));
             text.push('\n');
-            for remark in &ladder.remarks {
-                text.push_str(&format!("- {}\n", one_line(remark)));
+            for remark in &ladder.objections {
+                text.push_str("- ");
+                text.push_str(&one_line(remark));
+                text.push('\n');
             }
             text.push('\n');
         }
     }
     let summary = &view.summary;
-    text.push_str(&format!(
+    text.extend([format!(
         "Verdict: {}. {}\n",
         summary.overall,
         one_line(&summary.sentence)
-    ));
+    )]);
     for criterion in &summary.criteria {
         text.push_str(&one_line(&format!(
             "- {}: {} (required {}, found {})",

@@ -1,4 +1,4 @@
-//! One HdrHistogram log a cell, readable by every tool that reads such logs.
+//! One `HdrHistogram` log a cell, readable by every tool that reads such logs.
 //!
 //! One line an interval, in order: without a tag the latency of transactions (open loop: the response
 //! time), with the tag `service` the service time of an open loop. Values are nanoseconds; the exact

@@ -1,7 +1,7 @@
 //! The run folder: what was measured, on disk, complete in itself.
 //!
 //! `run.json` is the manifest and is written last: a cell exists once it stands there. The CSV files hold
-//! what repeats; `latency/` one standard HdrHistogram log a cell.
+//! what repeats; `latency/` one standard `HdrHistogram` log a cell.
 
 mod error;
 mod folder;

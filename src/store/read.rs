@@ -139,12 +139,11 @@ fn assemble(
             max,
             sum,
         } = exact;
-        match bytes {
-            Some(bytes) => Latency::from_packed(bytes, count, min, max, sum),
-            None => {
-                missing += 1;
-                Latency::without_histogram(count, min, max, sum)
-            }
+        if let Some(bytes) = bytes {
+            Latency::from_packed(bytes, count, min, max, sum)
+        } else {
+            missing += 1;
+            Latency::without_histogram(count, min, max, sum)
         }
     };
     let mut intervals: Vec<Interval> = rows
@@ -229,10 +228,10 @@ fn read_intervals(dir: &Path, lost: &mut Vec<String>) -> Result<Vec<(u32, Row)>,
     })
 }
 
-fn read_errors(
-    dir: &Path,
-    lost: &mut Vec<String>,
-) -> Result<Vec<(u32, (u32, ErrorCount))>, StoreError> {
+/// An error and the number of its interval.
+type Numbered = (u32, ErrorCount);
+
+fn read_errors(dir: &Path, lost: &mut Vec<String>) -> Result<Vec<(u32, Numbered)>, StoreError> {
     read_table(dir, "errors.csv", lost, |columns, record| {
         let field = Fields { columns, record };
         let error = ErrorCount {
@@ -289,7 +288,7 @@ fn read_table<T>(
             .rposition(|&b| b == b'\n')
             .map_or(0, |p| p + 1);
         content.truncate(kept);
-        let line = content.iter().filter(|&&b| b == b'\n').count() + 1;
+        let line = content.split(|&b| b == b'\n').count();
         lost.push(format!("{name}: ends within line {line}"));
     }
     let mut reader = csv::Reader::from_reader(content.as_slice());

@@ -1,6 +1,14 @@
 //! A run on disk and on paper: saved, read back, rendered.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a test may panic, and its figures are small"
+)]
 
+mod findings;
+mod recorded;
+mod render;
 mod store;
 mod support;

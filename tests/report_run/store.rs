@@ -62,7 +62,7 @@ fn finite() -> impl Strategy<Value = f64> {
 prop_compose! {
     fn any_latency()(nanos in prop::collection::vec(prop_oneof![0_u64..1_000_000, any::<u64>().prop_map(|n| n >> 4)], 0..40)) -> Latency {
         let mut latency = Latency::new();
-        nanos.into_iter().for_each(|n| latency.record(n));
+        for n in nanos { latency.record(n); }
         latency
     }
 }

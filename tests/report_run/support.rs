@@ -279,7 +279,11 @@ pub(crate) fn open_cell(index: u32, rate: f64, capacity: f64) -> CellRecord {
     cell.step = Step::Rate(PerSecond(rate));
     for i in &mut cell.intervals {
         i.arrivals = (rate * 10.0) as u64;
-        i.dropped = i.arrivals.saturating_sub(i.done);
+        i.dropped = if rate > capacity {
+            i.arrivals.saturating_sub(i.done)
+        } else {
+            0
+        };
         i.backlog = if i.dropped > 0 { 1000 } else { 3 };
         i.service = Some(latency(i.done, 5.0, 25.0));
         i.latency = if i.dropped > 0 {
@@ -302,4 +306,57 @@ pub(crate) fn open_loop() -> Run {
         run.cells.push(open_cell(index, rate, 1400.0));
     }
     run
+}
+
+/// A run as a server with hot rows gives it: the source of `tests/fixtures/run-hot-rows`.
+pub(crate) fn recorded() -> Run {
+    let mut run = knee();
+    run.name = "recorded run for the tests".into();
+    run.unavailable = vec!["INNODB_METRICS: access denied (1227)".into()];
+    for cell in &mut run.cells {
+        let threads = f64::from(cell.clients);
+        let mut waited = 0.0;
+        let mut questions = 0.0;
+        for (n, interval) in (0_u32..).zip(&mut cell.intervals) {
+            let at = f64::from(n) * 10.0;
+            cell.server.push(sample(
+                at,
+                &[
+                    ("questions", questions),
+                    ("innodb_row_lock_time", waited),
+                    ("threads_running", threads * 0.8),
+                ],
+            ));
+            cell.host.push(sample(
+                at,
+                &[
+                    ("cpus", 8.0),
+                    ("cpu_user_seconds", at * 3.0),
+                    ("cpu_system_seconds", at),
+                    ("cpu_idle_seconds", at * 4.0),
+                ],
+            ));
+            questions += interval.queries() as f64;
+            waited += threads * threads * 10.0 * 3.0;
+            interval.latency = skewed(interval.done, threads / (interval.done as f64 / 10.0) * 1e9);
+        }
+    }
+    run
+}
+
+/// `count` latencies with a long tail around `mean` nanoseconds, always the same.
+fn skewed(count: u64, mean: f64) -> Latency {
+    let mut latency = Latency::new();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..count {
+        let mut factor = 1.0;
+        for _ in 0..3 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            factor *= 0.5 + (state >> 11) as f64 / (1_u64 << 53) as f64;
+        }
+        latency.record((mean * factor) as u64);
+    }
+    latency
 }

@@ -1,5 +1,6 @@
 //! Blocks 2 to 4: results, bottlenecks and limits of each ladder.
 
+use crate::analysis::knee::{Knee, KneeKind};
 use crate::analysis::{
     Bottleneck, CellSummary, Findings, LadderFinding, Latencies, StepSummary, Validity,
 };
@@ -75,10 +76,11 @@ fn ladder(run: &Run, findings: &Findings, finding: &LadderFinding) -> LadderView
         } else {
             Vec::new()
         },
-        remarks: cells
+        objections: cells
             .iter()
-            .flat_map(|cell| remarks(run, cell, record(cell)))
+            .flat_map(|cell| objections(run, cell, record(cell)))
             .collect(),
+        troubles: cells.iter().flat_map(|cell| troubles(run, cell)).collect(),
         statements: deciding_cell(finding, &cells)
             .and_then(record)
             .and_then(statements),
@@ -170,30 +172,51 @@ fn verdict(cell: &CellSummary) -> String {
     }
 }
 
-/// What is wrong with a cell, and what its errors were.
-fn remarks(run: &Run, cell: &CellSummary, record: Option<&CellRecord>) -> Vec<String> {
-    let mut who = cell.step.to_string();
+/// A cell's name in a remark.
+fn who(run: &Run, cell: &CellSummary) -> String {
     if run.repeats > 1 {
-        who = format!("{who}, pass {}", cell.repeat);
+        format!("{}, pass {}", cell.step, cell.repeat)
+    } else {
+        cell.step.to_string()
+    }
+}
+
+/// Why a cell is not simply valid.
+fn objections(run: &Run, cell: &CellSummary, record: Option<&CellRecord>) -> Vec<String> {
+    let who = who(run, cell);
+    let own = record.and_then(|r| r.reason.as_deref());
+    if cell.status == CellStatus::Skipped {
+        return vec![format!(
+            "{who}: skipped: {}",
+            or_missing(own.map(str::to_owned))
+        )];
     }
     let mut lines = Vec::new();
-    if let Some(reason) = record.and_then(|r| r.reason.as_deref()) {
-        lines.push(format!("{who}: {reason}"));
+    // V1 repeats the reason that the cell itself gave.
+    if let Some(own) = own.filter(|own| !cell.reasons.iter().any(|r| r.text.contains(own))) {
+        lines.push(format!("{who}: {own}"));
     }
     for reason in &cell.reasons {
-        // V1 repeats the reason that the cell itself gave.
-        let repeated = record
-            .and_then(|r| r.reason.as_deref())
-            .is_some_and(|own| reason.text == own);
-        if !repeated {
-            lines.push(format!(
-                "{who}: {}, {}: {}",
-                reason.severity.as_str(),
-                reason.rule.as_str(),
-                reason.text
-            ));
+        lines.push(format!(
+            "{who}: {}, {}: {}",
+            reason.severity.as_str(),
+            reason.rule.as_str(),
+            reason.text
+        ));
+    }
+    let differences = record.map(|r| r.differences.as_slice()).unwrap_or_default();
+    for difference in differences {
+        if !cell.reasons.iter().any(|r| r.text.contains(difference)) {
+            lines.push(format!("{who}: {difference}"));
         }
     }
+    lines
+}
+
+/// A cell's errors and outages, those included that retries cured.
+fn troubles(run: &Run, cell: &CellSummary) -> Vec<String> {
+    let who = who(run, cell);
+    let mut lines = Vec::new();
     if !cell.errors.is_empty() {
         let errors: Vec<String> = cell
             .errors
@@ -225,8 +248,6 @@ fn remarks(run: &Run, cell: &CellSummary, record: Option<&CellRecord>) -> Vec<St
             count(cell.reconnects)
         ));
     }
-    let differences = record.map(|r| r.differences.as_slice()).unwrap_or_default();
-    lines.extend(differences.iter().map(|d| format!("{who}: {d}")));
     lines
 }
 
@@ -286,12 +307,10 @@ pub(super) fn bottlenecks(findings: &Findings) -> Vec<BottleneckView> {
     let mut views = Vec::new();
     for ladder in &findings.ladders {
         let place = match &ladder.knee {
-            Some(knee) if knee.kind == crate::analysis::knee::KneeKind::NotReached => {
+            Some(knee) if knee.kind == KneeKind::NotReached => {
                 "at the highest step (knee not reached)"
             }
-            Some(knee) if knee.kind == crate::analysis::knee::KneeKind::Insufficient => {
-                "at the step looked at (no knee)"
-            }
+            Some(knee) if knee.kind == KneeKind::Insufficient => "at the step looked at (no knee)",
             Some(_) => "at the knee",
             None => "at the highest rate held",
         };
@@ -356,14 +375,19 @@ fn limit(ladder: &LadderFinding) -> LimitView {
         workload: ladder.workload.clone(),
         variant: ladder.variant.clone(),
         knee: or_missing(knee.map(knee_words)),
-        confidence: or_missing(knee.map(|k| {
+        confidence: or_missing(knee.filter(|k| k.kind != KneeKind::Insufficient).map(|k| {
             format!(
                 "{} ({} %)",
                 k.confidence.as_str(),
                 percent(Some(k.frequency))
             )
         })),
-        range: or_missing(knee.map(|k| k.range_words())),
+        range: or_missing(
+            knee.filter(|k| k.kind != KneeKind::Insufficient)
+                .map(Knee::range_words),
+        ),
+        held: rate(ladder.open.as_ref().and_then(|o| o.highest_held)),
+        not_held: rate(ladder.open.as_ref().and_then(|o| o.first_not_held)),
         limit: limit
             .threads
             .map_or_else(|| "none".to_owned(), |t| count(t.into())),
@@ -376,8 +400,7 @@ fn limit(ladder: &LadderFinding) -> LimitView {
 }
 
 /// `32 (plateau)`, `≥ 128 (not reached)`, `insufficient`.
-pub(super) fn knee_words(knee: &crate::analysis::knee::Knee) -> String {
-    use crate::analysis::knee::KneeKind;
+pub(super) fn knee_words(knee: &Knee) -> String {
     match (knee.kind, knee.threads) {
         (KneeKind::Insufficient, _) | (_, None) => "insufficient".to_owned(),
         (KneeKind::NotReached, Some(threads)) => format!("≥ {threads} (not reached)"),

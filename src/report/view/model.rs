@@ -159,8 +159,10 @@ pub struct LadderView {
     pub rows: Vec<CellView>,
     /// Repeats of a step combined; empty with one pass.
     pub combined: Vec<CombinedView>,
-    /// What is wrong with cells, one line each.
-    pub remarks: Vec<String>,
+    /// Why cells are not simply valid, one line each.
+    pub objections: Vec<String>,
+    /// Errors and outages of cells, those included that retries cured.
+    pub troubles: Vec<String>,
     /// Latencies by statement class at one cell.
     pub statements: Option<StatementsView>,
     /// What a reader should know besides.
@@ -324,6 +326,10 @@ pub struct LimitView {
     pub confidence: String,
     /// Range of the knee.
     pub range: String,
+    /// Open loop: highest rate held.
+    pub held: String,
+    /// Open loop: first rate not held.
+    pub not_held: String,
     /// Recommended concurrent clients.
     pub limit: String,
     /// Throughput at the limit.

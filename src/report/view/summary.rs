@@ -1,5 +1,6 @@
 //! The verdict first, and at the end what every figure means.
 
+use crate::analysis::knee::KneeKind;
 use crate::analysis::{
     Comparison, CriterionResult, Decision, Effect, EffectVerdict, Findings, LadderFinding,
 };
@@ -55,17 +56,15 @@ fn answers(run: &Run, findings: &Findings) -> Vec<Pair> {
         let knee = deciding.and_then(|l| l.knee.as_ref());
         rows.push(Pair::new(
             "Knee",
-            knee.map_or_else(
-                || MISSING.to_owned(),
-                |k| {
-                    format!(
-                        "{}, confidence {}, range {}",
-                        knee_words(k),
-                        k.confidence.as_str(),
-                        k.range_words()
-                    )
-                },
-            ),
+            or_missing(knee.map(|k| match k.kind {
+                KneeKind::Insufficient => knee_words(k),
+                _ => format!(
+                    "{}, confidence {}, range {}",
+                    knee_words(k),
+                    k.confidence.as_str(),
+                    k.range_words()
+                ),
+            })),
         ));
     }
     let bottleneck = deciding.and_then(|l| l.bottleneck.as_ref());
@@ -83,17 +82,14 @@ fn answers(run: &Run, findings: &Findings) -> Vec<Pair> {
         );
         rows.push(Pair::new("Throughput to plan with", planning));
         if let Some(peak) = run.criteria.expected_peak_tps {
-            rows.push(Pair::new(
-                "Headroom",
+            let headroom = ladder.limit.headroom.map(|headroom| {
                 format!(
-                    "{} over the expected peak of {} transactions/s",
-                    ladder
-                        .limit
-                        .headroom
-                        .map_or_else(|| MISSING.to_owned(), |h| format!("{} %", change(Some(h)))),
+                    "{} % over the expected peak of {} transactions/s",
+                    change(Some(headroom)),
                     figure(peak)
-                ),
-            ));
+                )
+            });
+            rows.push(Pair::new("Headroom", or_missing(headroom)));
         }
         if let Some(why) = &ladder.unreliable {
             rows.push(Pair::new("Cannot be relied on", why));
@@ -182,7 +178,7 @@ fn comparison(c: &Comparison) -> ComparisonView {
 
 fn effect(effect: &Effect) -> String {
     let interval = effect.interval.map_or_else(String::new, |(low, high)| {
-        format!(" [{} … {}]", change(Some(low)), change(Some(high)))
+        format!(" ({} … {})", change(Some(low)), change(Some(high)))
     });
     format!("{}{interval}", change(Some(effect.change)))
 }
