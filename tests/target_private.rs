@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use capbench::interrupt::Interrupt;
 use capbench::plan::{Managed, Place, Plan, Setting, SettingValue};
 use capbench::record::Flavour;
-use capbench::target::{Journal, Server, TargetError, Unattended, check_support, connect, preflight};
+use capbench::target::{
+    Journal, Server, TargetError, Unattended, check_support, connect, preflight,
+};
 use capbench::units::Bytes;
 // The plans of the unit tests name their types by `crate::`.
 use capbench::{plan, units, workload};
@@ -33,15 +35,6 @@ fn open(plan: &Plan, journal: &mut Journal) -> Server {
     Server::open(plan, journal, &Interrupt::new()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn parent() -> tempfile::TempDir {
-    // Under root the server runs as an account of its own, which must get through.
-    use std::os::unix::fs::PermissionsExt;
-    tempfile::Builder::new()
-        .permissions(std::fs::Permissions::from_mode(0o755))
-        .tempdir()
-        .unwrap()
-}
-
 fn entries(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder)
         .unwrap()
@@ -56,7 +49,7 @@ fn runs(pid: u32) -> bool {
 #[test]
 fn a_private_server_admits_two_accounts_and_leaves_nothing() {
     for binary in support::servers() {
-        let parent = parent();
+        let parent = support::folder();
         let plan = plan_for(&binary, parent.path());
         let mut journal = Journal::in_memory();
         let mut server = open(&plan, &mut journal);
@@ -67,7 +60,10 @@ fn a_private_server_admits_two_accounts_and_leaves_nothing() {
         let identity = server.identity().clone();
         assert_eq!(identity.address, "private server");
         assert!(identity.local && identity.round_trip.0 > 0.0 && identity.uuid.is_some());
-        assert_eq!(identity.flavour == Flavour::MariaDb, identity.version.contains("MariaDB"));
+        assert_eq!(
+            identity.flavour == Flavour::MariaDb,
+            identity.version.contains("MariaDB")
+        );
         assert!(!identity.variables.contains_key("gtid_executed"));
         assert!(!identity.variables.contains_key("gtid_binlog_pos"));
 
@@ -78,7 +74,8 @@ fn a_private_server_admits_two_accounts_and_leaves_nothing() {
             .unwrap();
         assert_eq!(nameless, Some(0));
         let mut load = connect(server.load_endpoint(), None).unwrap();
-        load.query_drop("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+        load.query_drop("CREATE TABLE t (id INT PRIMARY KEY)")
+            .unwrap();
         let grants: Vec<String> = load.query("SHOW GRANTS").unwrap();
         assert!(!grants.join("\n").contains("SUPER"), "{grants:?}");
         assert!(load.query_drop("SET GLOBAL max_connections = 10").is_err());
@@ -96,7 +93,7 @@ fn a_private_server_admits_two_accounts_and_leaves_nothing() {
 #[test]
 fn variants_are_applied_on_the_baseline_and_read_back() {
     for binary in support::servers() {
-        let parent = parent();
+        let parent = support::folder();
         let mut plan = plan_for(&binary, parent.path());
         plan.target.set = vec![setting("max_prepared_stmt_count", 20_000)];
         let mut dynamic = variant("flush");
@@ -104,8 +101,8 @@ fn variants_are_applied_on_the_baseline_and_read_back() {
         let mut pool = variant("pool");
         pool.set = vec![setting("innodb_buffer_pool_size", 200 << 20)];
         pool.restart = true;
-        let mut start_only = variant("page cleaners");
-        start_only.set = vec![setting("innodb_read_io_threads", 5)];
+        let mut start_only = variant("sort buffer");
+        start_only.set = vec![setting("innodb_sort_buffer_size", 2 << 20)];
         let mut no_binlog = variant("no binary log");
         no_binlog.options = vec![Setting {
             name: "skip_log_bin".to_owned(),
@@ -133,7 +130,7 @@ fn variants_are_applied_on_the_baseline_and_read_back() {
         assert_eq!(run[0].took.as_deref(), Some("20000"));
         assert_eq!(run[0].before.as_deref(), Some("16382"));
 
-        let mut apply = |server: &mut Server, journal: &mut Journal, n: usize| {
+        let apply = |server: &mut Server, journal: &mut Journal, n: usize| {
             server
                 .apply_variant(&plan, &plan.variants[n], journal, &Unattended)
                 .unwrap_or_else(|e| panic!("{}: {e}", plan.variants[n].name))
@@ -150,14 +147,25 @@ fn variants_are_applied_on_the_baseline_and_read_back() {
         let record = apply(&mut server, &mut journal, 2);
         assert!(record.restarted);
         // MySQL takes whole chunks of 128 MiB, MariaDB what it was asked for.
-        let took = if server.flavour() == Flavour::MySql { 256 << 20 } else { 200 << 20 };
+        let took = if server.flavour() == Flavour::MySql {
+            256 << 20
+        } else {
+            200 << 20
+        };
         assert_eq!(record.settings[0].took, Some(i32::to_string(&took)));
-        assert!(!record.differs.contains_key("innodb_flush_log_at_trx_commit"));
-        assert!(!record.differs.contains_key("max_prepared_stmt_count"), "lost in the restart");
+        assert!(
+            !record
+                .differs
+                .contains_key("innodb_flush_log_at_trx_commit")
+        );
+        assert!(
+            !record.differs.contains_key("max_prepared_stmt_count"),
+            "lost in the restart"
+        );
 
         let record = apply(&mut server, &mut journal, 3);
         assert!(record.restarted, "a start-up variable needs a restart");
-        assert_eq!(record.settings[0].took.as_deref(), Some("5"));
+        assert_eq!(record.settings[0].took.as_deref(), Some("2097152"));
         assert!(!record.differs.contains_key("innodb_buffer_pool_size"));
 
         let record = apply(&mut server, &mut journal, 4);
@@ -166,7 +174,11 @@ fn variants_are_applied_on_the_baseline_and_read_back() {
         assert_eq!(record.settings[0].took.as_deref(), Some("OFF"));
 
         let record = apply(&mut server, &mut journal, 0);
-        assert!(record.restarted && record.differs.is_empty(), "{:?}", record.differs);
+        assert!(
+            record.restarted && record.differs.is_empty(),
+            "{:?}",
+            record.differs
+        );
         apply(&mut server, &mut journal, 1);
         server.undo_variant(&mut journal, &Unattended).unwrap();
         let now = server.variables().unwrap();
@@ -180,7 +192,7 @@ fn variants_are_applied_on_the_baseline_and_read_back() {
 #[test]
 fn a_buffer_pool_that_grows_has_grown_when_the_variant_is_applied() {
     for binary in support::servers() {
-        let parent = parent();
+        let parent = support::folder();
         let mut plan = plan_for(&binary, parent.path());
         let mut pool = variant("pool");
         pool.set = vec![setting("innodb_buffer_pool_size", 512 << 20)];
@@ -208,7 +220,7 @@ fn a_buffer_pool_that_grows_has_grown_when_the_variant_is_applied() {
 #[test]
 fn what_the_server_cannot_do_is_named_before_anything_is_touched() {
     for binary in support::servers() {
-        let parent = parent();
+        let parent = support::folder();
         let mut plan = plan_for(&binary, parent.path());
         let mut misspelt = variant("misspelt");
         misspelt.set = vec![setting("inodb_buffer_pool_size", 1)];
@@ -227,9 +239,19 @@ fn what_the_server_cannot_do_is_named_before_anything_is_touched() {
         let before = server.variables().unwrap();
         let problems = check_support(&plan, &mut server).unwrap();
         let of = |name: &str| problems.iter().find(|p| p.variant.as_deref() == Some(name));
-        assert!(of("misspelt").unwrap().hint.contains("`innodb_buffer_pool_size`"));
+        assert!(
+            of("misspelt")
+                .unwrap()
+                .hint
+                .contains("`innodb_buffer_pool_size`")
+        );
         assert!(of("session").is_some());
-        assert!(of("option").unwrap().text.contains("--no-such-option-here=1"));
+        assert!(
+            of("option")
+                .unwrap()
+                .text
+                .contains("--no-such-option-here=1")
+        );
         assert_eq!(of("known"), None);
         assert_eq!(server.variables().unwrap(), before);
     }
@@ -238,7 +260,7 @@ fn what_the_server_cannot_do_is_named_before_anything_is_touched() {
 #[test]
 fn a_bad_option_shows_the_servers_words() {
     for binary in support::servers() {
-        let parent = parent();
+        let parent = support::folder();
         let mut plan = plan_for(&binary, parent.path());
         if let Place::Managed(managed) = &mut plan.target.place {
             managed.options.push(setting("no_such_variable", 1));
@@ -246,7 +268,10 @@ fn a_bad_option_shows_the_servers_words() {
         let error = Server::open(&plan, &mut Journal::in_memory(), &Interrupt::new())
             .unwrap_err()
             .to_string();
-        assert!(error.contains("no-such-variable") && error.contains("hint:"), "{error}");
+        assert!(
+            error.contains("no-such-variable") && error.contains("hint:"),
+            "{error}"
+        );
         assert!(entries(parent.path()).is_empty());
     }
 }
@@ -254,7 +279,7 @@ fn a_bad_option_shows_the_servers_words() {
 #[test]
 fn a_server_that_is_killed_is_noticed_and_started_again() {
     for binary in support::servers() {
-        let parent = parent();
+        let parent = support::folder();
         let plan = plan_for(&binary, parent.path());
         let mut journal = Journal::in_memory();
         let mut server = open(&plan, &mut journal);
@@ -268,7 +293,10 @@ fn a_server_that_is_killed_is_noticed_and_started_again() {
                 server.variables().err()
             })
             .expect("the death is noticed");
-        assert!(matches!(&error, TargetError::Lost(why) if why.contains("ended by itself")), "{error}");
+        assert!(
+            matches!(&error, TargetError::Lost(why) if why.contains("ended by itself")),
+            "{error}"
+        );
         let record = server
             .apply_variant(&plan, &plan.variants[0], &mut journal, &Unattended)
             .unwrap();
@@ -279,7 +307,7 @@ fn a_server_that_is_killed_is_noticed_and_started_again() {
 
 #[test]
 fn the_wish_to_end_ends_a_start() {
-    let parent = parent();
+    let parent = support::folder();
     let plan = plan_for(&support::servers()[0], parent.path());
     let interrupt = Interrupt::new();
     interrupt.raise();
@@ -290,8 +318,11 @@ fn the_wish_to_end_ends_a_start() {
 
 #[test]
 fn programs_that_are_no_servers_are_refused() {
-    let parent = parent();
-    for (binary, words) in [("/bin/true", "not the answer"), ("/nonexistent/mysqld", "cannot run")] {
+    let parent = support::folder();
+    for (binary, words) in [
+        ("/bin/true", "not the answer"),
+        ("/nonexistent/mysqld", "cannot run"),
+    ] {
         let plan = plan_for(Path::new(binary), parent.path());
         let error = Server::open(&plan, &mut Journal::in_memory(), &Interrupt::new())
             .unwrap_err()
@@ -304,7 +335,8 @@ fn programs_that_are_no_servers_are_refused() {
 #[test]
 fn a_long_folder_does_not_lengthen_the_socket() {
     use std::os::unix::fs::PermissionsExt;
-    let parent = parent();
+
+    let parent = support::folder();
     let deep = parent.path().join("d".repeat(100));
     std::fs::create_dir(&deep).unwrap();
     std::fs::set_permissions(&deep, std::fs::Permissions::from_mode(0o755)).unwrap();
