@@ -392,3 +392,41 @@ fn an_anonymous_account_in_the_way_is_explained() {
     );
     assert!(!problems[0].to_string().contains(SECRET));
 }
+
+#[test]
+fn tls_modes_do_what_they_say() {
+    for binary in servers() {
+        let external = External::start(&binary);
+        let mut plan = plan_for(&external, false);
+        make_accounts(&external, &plan, flavour(&binary));
+        let mut tls = |mode: TlsMode, ca: Option<&str>| {
+            if let Place::Server(place) = &mut plan.target.place {
+                place.tls = Tls {
+                    mode,
+                    ca: ca.map(|name| external.path(name)),
+                };
+            }
+            Server::open(&plan, &mut Journal::in_memory(), &Interrupt::new())
+                .map(|server| server.identity().tls.clone())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(tls(TlsMode::Disabled, None).unwrap(), "none");
+        if is_mariadb(&binary) {
+            // 10.11 has no certificate unless it is given one.
+            assert_eq!(tls(TlsMode::Preferred, None).unwrap(), "none");
+            let error = tls(TlsMode::Required, None).unwrap_err();
+            assert!(error.contains("the server has no TLS"), "{error}");
+        } else {
+            for mode in [TlsMode::Preferred, TlsMode::Required] {
+                assert!(tls(mode, None).unwrap().starts_with("TLSv1."));
+            }
+            // MySQL signs for itself: an authority that nobody knows until the plan names it.
+            let error = tls(TlsMode::VerifyCa, None).unwrap_err();
+            assert!(error.contains("tls.ca"), "{error}");
+            let known = tls(TlsMode::VerifyCa, Some("data/ca.pem"));
+            assert!(known.is_ok(), "{known:?}");
+            let other_name = tls(TlsMode::VerifyIdentity, Some("data/ca.pem"));
+            assert!(other_name.is_err(), "{other_name:?}");
+        }
+    }
+}

@@ -277,6 +277,45 @@ fn a_bad_option_shows_the_servers_words() {
 }
 
 #[test]
+fn a_variant_that_the_server_does_not_start_with_does_not_spoil_the_next() {
+    for binary in support::servers() {
+        let parent = support::folder();
+        let mut plan = plan_for(&binary, parent.path());
+        let mut broken = variant("broken");
+        // The data directory was made with pages of 16 KiB.
+        broken.options = vec![setting("innodb_page_size", 8192)];
+        plan.variants.push(broken.clone());
+        let mut journal = Journal::in_memory();
+        let mut server = open(&plan, &mut journal);
+        let error = server
+            .apply_variant(&plan, &broken, &mut journal, &Unattended)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("8192"), "{error}");
+        let record = server
+            .apply_variant(&plan, &plan.variants[0], &mut journal, &Unattended)
+            .unwrap();
+        assert!(record.restarted && record.differs.is_empty());
+        server.close(&mut journal).unwrap();
+        assert!(entries(parent.path()).is_empty());
+    }
+}
+
+#[test]
+fn a_frozen_server_is_ended_all_the_same() {
+    let parent = support::folder();
+    let plan = plan_for(&support::servers()[0], parent.path());
+    let mut journal = Journal::in_memory();
+    let server = open(&plan, &mut journal);
+    let pid = server.pid().unwrap();
+    let raw = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(raw, rustix::process::Signal::STOP).unwrap();
+    server.close(&mut journal).unwrap();
+    assert!(!runs(pid));
+    assert!(entries(parent.path()).is_empty());
+}
+
+#[test]
 fn a_server_that_is_killed_is_noticed_and_started_again() {
     for binary in support::servers() {
         let parent = support::folder();

@@ -59,7 +59,7 @@ fn hint(endpoint: &Endpoint, error: &mysql::Error) -> String {
             endpoint.user,
             endpoint.database.as_deref().unwrap_or_default()
         ),
-        (_, mysql::Error::TlsError(_)) => {
+        (_, error) if is_certificate(error) => {
             "state tls.ca, the authority that signed the server's certificate, or another tls.mode"
                 .to_owned()
         }
@@ -70,6 +70,11 @@ fn hint(endpoint: &Endpoint, error: &mysql::Error) -> String {
         _ => return String::new(),
     };
     format!("\nhint: {text}")
+}
+
+/// Whether TLS, and not the network, stands between.
+fn is_certificate(error: &mysql::Error) -> bool {
+    matches!(error, mysql::Error::TlsError(_)) || words(error).contains("certificate")
 }
 
 /// A connection that is opened when it is first needed, and again when it was lost.
