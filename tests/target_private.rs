@@ -277,6 +277,42 @@ fn a_bad_option_shows_the_servers_words() {
 }
 
 #[test]
+fn a_setting_for_the_run_that_only_a_start_makes_holds_through_restarts() {
+    for binary in support::servers() {
+        let parent = support::folder();
+        let mut plan = plan_for(&binary, parent.path());
+        plan.target.set = vec![
+            setting("innodb_sort_buffer_size", 2 << 20),
+            setting("max_connections", 99),
+        ];
+        let mut restart = variant("restart");
+        restart.restart = true;
+        plan.variants.push(restart);
+        let mut journal = Journal::in_memory();
+        let mut server = open(&plan, &mut journal);
+        assert!(check_support(&plan, &mut server).unwrap().is_empty());
+        let run = server
+            .apply_run_settings(&plan.target.set, &mut journal)
+            .unwrap();
+        assert_eq!(run[0].took.as_deref(), Some("2097152"));
+        assert_eq!(run[1].took.as_deref(), Some("99"));
+        let record = server
+            .apply_variant(&plan, &plan.variants[1], &mut journal, &Unattended)
+            .unwrap();
+        assert!(record.restarted);
+        let now = server.variables().unwrap();
+        assert_eq!(now["innodb_sort_buffer_size"], "2097152");
+        assert_eq!(now["max_connections"], "99");
+        // What anyone may print of it holds no password.
+        let shown = format!("{server:?}");
+        assert!(!shown.contains(server.admin_endpoint().password.reveal()));
+        assert!(!shown.contains(server.load_endpoint().password.reveal()));
+        server.close(&mut journal).unwrap();
+        assert!(journal.pending().is_empty());
+    }
+}
+
+#[test]
 fn a_variant_that_the_server_does_not_start_with_does_not_spoil_the_next() {
     for binary in support::servers() {
         let parent = support::folder();
