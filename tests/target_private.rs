@@ -35,15 +35,6 @@ fn open(plan: &Plan, journal: &mut Journal) -> Server {
     Server::open(plan, journal, &Interrupt::new()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn parent() -> tempfile::TempDir {
-    // Under root the server runs as an account of its own, which must get through.
-    use std::os::unix::fs::PermissionsExt;
-    tempfile::Builder::new()
-        .permissions(std::fs::Permissions::from_mode(0o755))
-        .tempdir()
-        .unwrap()
-}
-
 fn entries(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder)
         .unwrap()
@@ -58,7 +49,7 @@ fn runs(pid: u32) -> bool {
 #[test]
 fn a_private_server_admits_two_accounts_and_leaves_nothing() {
     for binary in support::servers() {
-        let parent = parent();
+        let parent = support::folder();
         let plan = plan_for(&binary, parent.path());
         let mut journal = Journal::in_memory();
         let mut server = open(&plan, &mut journal);
@@ -102,7 +93,7 @@ fn a_private_server_admits_two_accounts_and_leaves_nothing() {
 #[test]
 fn variants_are_applied_on_the_baseline_and_read_back() {
     for binary in support::servers() {
-        let parent = parent();
+        let parent = support::folder();
         let mut plan = plan_for(&binary, parent.path());
         plan.target.set = vec![setting("max_prepared_stmt_count", 20_000)];
         let mut dynamic = variant("flush");
@@ -110,8 +101,8 @@ fn variants_are_applied_on_the_baseline_and_read_back() {
         let mut pool = variant("pool");
         pool.set = vec![setting("innodb_buffer_pool_size", 200 << 20)];
         pool.restart = true;
-        let mut start_only = variant("page cleaners");
-        start_only.set = vec![setting("innodb_read_io_threads", 5)];
+        let mut start_only = variant("sort buffer");
+        start_only.set = vec![setting("innodb_sort_buffer_size", 2 << 20)];
         let mut no_binlog = variant("no binary log");
         no_binlog.options = vec![Setting {
             name: "skip_log_bin".to_owned(),
@@ -139,7 +130,7 @@ fn variants_are_applied_on_the_baseline_and_read_back() {
         assert_eq!(run[0].took.as_deref(), Some("20000"));
         assert_eq!(run[0].before.as_deref(), Some("16382"));
 
-        let mut apply = |server: &mut Server, journal: &mut Journal, n: usize| {
+        let apply = |server: &mut Server, journal: &mut Journal, n: usize| {
             server
                 .apply_variant(&plan, &plan.variants[n], journal, &Unattended)
                 .unwrap_or_else(|e| panic!("{}: {e}", plan.variants[n].name))
@@ -174,7 +165,7 @@ fn variants_are_applied_on_the_baseline_and_read_back() {
 
         let record = apply(&mut server, &mut journal, 3);
         assert!(record.restarted, "a start-up variable needs a restart");
-        assert_eq!(record.settings[0].took.as_deref(), Some("5"));
+        assert_eq!(record.settings[0].took.as_deref(), Some("2097152"));
         assert!(!record.differs.contains_key("innodb_buffer_pool_size"));
 
         let record = apply(&mut server, &mut journal, 4);
@@ -201,7 +192,7 @@ fn variants_are_applied_on_the_baseline_and_read_back() {
 #[test]
 fn a_buffer_pool_that_grows_has_grown_when_the_variant_is_applied() {
     for binary in support::servers() {
-        let parent = parent();
+        let parent = support::folder();
         let mut plan = plan_for(&binary, parent.path());
         let mut pool = variant("pool");
         pool.set = vec![setting("innodb_buffer_pool_size", 512 << 20)];
@@ -229,7 +220,7 @@ fn a_buffer_pool_that_grows_has_grown_when_the_variant_is_applied() {
 #[test]
 fn what_the_server_cannot_do_is_named_before_anything_is_touched() {
     for binary in support::servers() {
-        let parent = parent();
+        let parent = support::folder();
         let mut plan = plan_for(&binary, parent.path());
         let mut misspelt = variant("misspelt");
         misspelt.set = vec![setting("inodb_buffer_pool_size", 1)];
@@ -269,7 +260,7 @@ fn what_the_server_cannot_do_is_named_before_anything_is_touched() {
 #[test]
 fn a_bad_option_shows_the_servers_words() {
     for binary in support::servers() {
-        let parent = parent();
+        let parent = support::folder();
         let mut plan = plan_for(&binary, parent.path());
         if let Place::Managed(managed) = &mut plan.target.place {
             managed.options.push(setting("no_such_variable", 1));
@@ -286,9 +277,84 @@ fn a_bad_option_shows_the_servers_words() {
 }
 
 #[test]
+fn a_setting_for_the_run_that_only_a_start_makes_holds_through_restarts() {
+    for binary in support::servers() {
+        let parent = support::folder();
+        let mut plan = plan_for(&binary, parent.path());
+        plan.target.set = vec![
+            setting("innodb_sort_buffer_size", 2 << 20),
+            setting("max_connections", 99),
+        ];
+        let mut restart = variant("restart");
+        restart.restart = true;
+        plan.variants.push(restart);
+        let mut journal = Journal::in_memory();
+        let mut server = open(&plan, &mut journal);
+        assert!(check_support(&plan, &mut server).unwrap().is_empty());
+        let run = server
+            .apply_run_settings(&plan.target.set, &mut journal)
+            .unwrap();
+        assert_eq!(run[0].took.as_deref(), Some("2097152"));
+        assert_eq!(run[1].took.as_deref(), Some("99"));
+        let record = server
+            .apply_variant(&plan, &plan.variants[1], &mut journal, &Unattended)
+            .unwrap();
+        assert!(record.restarted);
+        let now = server.variables().unwrap();
+        assert_eq!(now["innodb_sort_buffer_size"], "2097152");
+        assert_eq!(now["max_connections"], "99");
+        // What anyone may print of it holds no password.
+        let shown = format!("{server:?}");
+        assert!(!shown.contains(server.admin_endpoint().password.reveal()));
+        assert!(!shown.contains(server.load_endpoint().password.reveal()));
+        server.close(&mut journal).unwrap();
+        assert!(journal.pending().is_empty());
+    }
+}
+
+#[test]
+fn a_variant_that_the_server_does_not_start_with_does_not_spoil_the_next() {
+    for binary in support::servers() {
+        let parent = support::folder();
+        let mut plan = plan_for(&binary, parent.path());
+        let mut broken = variant("broken");
+        // The data directory was made with pages of 16 KiB.
+        broken.options = vec![setting("innodb_page_size", 8192)];
+        plan.variants.push(broken.clone());
+        let mut journal = Journal::in_memory();
+        let mut server = open(&plan, &mut journal);
+        let error = server
+            .apply_variant(&plan, &broken, &mut journal, &Unattended)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("8192"), "{error}");
+        let record = server
+            .apply_variant(&plan, &plan.variants[0], &mut journal, &Unattended)
+            .unwrap();
+        assert!(record.restarted && record.differs.is_empty());
+        server.close(&mut journal).unwrap();
+        assert!(entries(parent.path()).is_empty());
+    }
+}
+
+#[test]
+fn a_frozen_server_is_ended_all_the_same() {
+    let parent = support::folder();
+    let plan = plan_for(&support::servers()[0], parent.path());
+    let mut journal = Journal::in_memory();
+    let server = open(&plan, &mut journal);
+    let pid = server.pid().unwrap();
+    let raw = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(raw, rustix::process::Signal::STOP).unwrap();
+    server.close(&mut journal).unwrap();
+    assert!(!runs(pid));
+    assert!(entries(parent.path()).is_empty());
+}
+
+#[test]
 fn a_server_that_is_killed_is_noticed_and_started_again() {
     for binary in support::servers() {
-        let parent = parent();
+        let parent = support::folder();
         let plan = plan_for(&binary, parent.path());
         let mut journal = Journal::in_memory();
         let mut server = open(&plan, &mut journal);
@@ -316,7 +382,7 @@ fn a_server_that_is_killed_is_noticed_and_started_again() {
 
 #[test]
 fn the_wish_to_end_ends_a_start() {
-    let parent = parent();
+    let parent = support::folder();
     let plan = plan_for(&support::servers()[0], parent.path());
     let interrupt = Interrupt::new();
     interrupt.raise();
@@ -327,7 +393,7 @@ fn the_wish_to_end_ends_a_start() {
 
 #[test]
 fn programs_that_are_no_servers_are_refused() {
-    let parent = parent();
+    let parent = support::folder();
     for (binary, words) in [
         ("/bin/true", "not the answer"),
         ("/nonexistent/mysqld", "cannot run"),
@@ -344,7 +410,8 @@ fn programs_that_are_no_servers_are_refused() {
 #[test]
 fn a_long_folder_does_not_lengthen_the_socket() {
     use std::os::unix::fs::PermissionsExt;
-    let parent = parent();
+
+    let parent = support::folder();
     let deep = parent.path().join("d".repeat(100));
     std::fs::create_dir(&deep).unwrap();
     std::fs::set_permissions(&deep, std::fs::Permissions::from_mode(0o755)).unwrap();

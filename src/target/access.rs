@@ -10,6 +10,8 @@ const UNKNOWN: u16 = 1193;
 const LOCAL: u16 = 1228;
 /// ER_INCORRECT_GLOBAL_LOCAL_VAR: “read only variable”, “SESSION variable”, “non persistent read only variable”.
 const INCORRECT: u16 = 1238;
+/// ER_PARSE_ERROR, of a server that has no SET PERSIST.
+const PARSE: u16 = 1064;
 /// ER_SPECIFIC_ACCESS_DENIED_ERROR, ER_PERSIST_ONLY_ACCESS_DENIED_ERROR, ER_ACCESS_DENIED
 const DENIED: [u16; 3] = [1227, 3630, 1142];
 
@@ -58,7 +60,7 @@ fn dry_run(control: &mut Control, scope: &str, name: &str) -> Result<Access, Tar
         }) => Ok(match code {
             INCORRECT if reason.contains("'version'") => Access::Settable,
             INCORRECT if reason.contains("SESSION") => Access::Session,
-            INCORRECT => Access::ReadOnly,
+            INCORRECT | PARSE => Access::ReadOnly,
             LOCAL => Access::Session,
             UNKNOWN => Access::Unknown,
             code if DENIED.contains(&code) => Access::Denied(reason),

@@ -1,5 +1,6 @@
 //! Control connections: opened with the plan's TLS mode, opened again when lost.
 
+use std::fmt;
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
@@ -11,8 +12,9 @@ use crate::plan::{Address, TlsMode};
 
 /// Opens one connection. `statement_timeout` limits each answer; `None`: no limit.
 ///
-/// [`TlsMode::Preferred`] falls back to plain text only when the server has no TLS; a socket stays plain
-/// in any mode, since it does not leave the host.
+/// [`TlsMode::Preferred`] falls back to plain text when the server has no TLS or none that is fit for use
+/// (MySQL 5.6 stops at TLS 1.0), as the client programs do; a socket stays plain in any mode, since it does not
+/// leave the host.
 ///
 /// # Errors
 /// [`TargetError::Connect`] with the server's words and a way out where one is known.
@@ -30,9 +32,7 @@ pub fn connect(
         )
     };
     let result = match attempt(tls) {
-        Err(mysql::Error::DriverError(DriverError::TlsNotSupported))
-            if endpoint.tls.mode == TlsMode::Preferred =>
-        {
+        Err(error) if tls && endpoint.tls.mode == TlsMode::Preferred && is_tls(&error) => {
             attempt(false)
         }
         other => other,
@@ -59,7 +59,7 @@ fn hint(endpoint: &Endpoint, error: &mysql::Error) -> String {
             endpoint.user,
             endpoint.database.as_deref().unwrap_or_default()
         ),
-        (_, mysql::Error::TlsError(_)) => {
+        (_, error) if tls_failed(error) => {
             "state tls.ca, the authority that signed the server's certificate, or another tls.mode"
                 .to_owned()
         }
@@ -72,12 +72,38 @@ fn hint(endpoint: &Endpoint, error: &mysql::Error) -> String {
     format!("\nhint: {text}")
 }
 
+/// Whether TLS, and not the network or the account, is known to stand between.
+fn tls_failed(error: &mysql::Error) -> bool {
+    matches!(error, mysql::Error::TlsError(_)) || words(error).contains("certificate")
+}
+
+/// Whether an attempt with TLS failed in a way that one without may not: a handshake that breaks off shows as
+/// any error of reading or writing.
+fn is_tls(error: &mysql::Error) -> bool {
+    matches!(
+        error,
+        mysql::Error::TlsError(_)
+            | mysql::Error::CodecError(_)
+            | mysql::Error::IoError(_)
+            | mysql::Error::DriverError(DriverError::TlsNotSupported)
+    )
+}
+
 /// A connection that is opened when it is first needed, and again when it was lost.
-#[derive(Debug)]
 pub(crate) struct Control {
     endpoint: Endpoint,
     statement_timeout: Option<Duration>,
     conn: Option<Conn>,
+}
+
+// Not derived: the driver's own Debug shows the password.
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control")
+            .field("endpoint", &self.endpoint)
+            .field("open", &self.conn.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Control {

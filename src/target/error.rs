@@ -127,6 +127,10 @@ pub fn words(error: &mysql::Error) -> String {
             why.clone()
         }
         mysql::Error::DriverError(e) => e.to_string(),
+        // A failed TLS handshake comes in this wrapping.
+        mysql::Error::CodecError(mysql_common::proto::codec::error::PacketCodecError::Io(e)) => {
+            e.to_string()
+        }
         mysql::Error::TlsError(e) => format!("TLS: {e}"),
         other => other.to_string(),
     }

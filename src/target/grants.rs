@@ -32,24 +32,21 @@ pub fn grants(plan: &Plan, flavour: Flavour) -> String {
          GRANT {DATABASE_RIGHTS} ON {database}.* TO {load};\n",
         plan.name.replace(['\n', '\r'], " ")
     );
-    let admin = match &place.admin {
-        Some(admin) => {
-            let admin = account(admin, &place.address, "capbench_admin");
-            let _ = write!(
-                script,
-                "\n-- control: reads status, changes and restores variables, ends hung queries\n\
-                 CREATE USER {admin} IDENTIFIED BY {PASSWORD};\n\
-                 GRANT {DATABASE_RIGHTS} ON {database}.* TO {admin};\n"
-            );
-            admin
-        }
-        None => {
-            script.push_str(
-                "\n-- the plan states no admin, so that the load's account is used for control as well;\n\
-                 -- better state admin under [target] and give these to that account\n",
-            );
-            load
-        }
+    let admin = if let Some(admin) = &place.admin {
+        let admin = account(admin, &place.address, "capbench_admin");
+        let _ = write!(
+            script,
+            "\n-- control: reads status, changes and restores variables, ends hung queries\n\
+             CREATE USER {admin} IDENTIFIED BY {PASSWORD};\n\
+             GRANT {DATABASE_RIGHTS} ON {database}.* TO {admin};\n"
+        );
+        admin
+    } else {
+        script.push_str(
+            "\n-- the plan states no admin, so that the load's account is used for control as well;\n\
+             -- better state admin under [target] and give these to that account\n",
+        );
+        load
     };
     let global: Vec<&str> = global_rights(plan, place, flavour).into_iter().collect();
     let _ = writeln!(script, "GRANT {} ON *.* TO {admin};", global.join(", "));
@@ -175,12 +172,37 @@ mod tests {
 
     #[test]
     fn mysql_script() {
-        insta::assert_snapshot!(grants(&example(), Flavour::MySql), @"");
+        insta::assert_snapshot!(grants(&example(), Flavour::MySql), @r"
+        -- accounts for capbench plan “test”; put passwords in place of '<password>'
+        CREATE DATABASE IF NOT EXISTS `bench`;
+
+        -- the load: no administrative rights, or it would bypass read_only and max_connections
+        CREATE USER 'bench'@'%' IDENTIFIED BY '<password>';
+        GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER ON `bench`.* TO 'bench'@'%';
+
+        -- control: reads status, changes and restores variables, ends hung queries
+        CREATE USER 'bench_admin'@'%' IDENTIFIED BY '<password>';
+        GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER ON `bench`.* TO 'bench_admin'@'%';
+        GRANT CONNECTION_ADMIN, PERSIST_RO_VARIABLES_ADMIN, PROCESS, REPLICATION CLIENT, SYSTEM_VARIABLES_ADMIN ON *.* TO 'bench_admin'@'%';
+        GRANT SELECT ON performance_schema.* TO 'bench_admin'@'%';
+        ");
     }
 
     #[test]
     fn mariadb_script() {
-        insta::assert_snapshot!(grants(&example(), Flavour::MariaDb), @"");
+        insta::assert_snapshot!(grants(&example(), Flavour::MariaDb), @r"
+        -- accounts for capbench plan “test”; put passwords in place of '<password>'
+        CREATE DATABASE IF NOT EXISTS `bench`;
+
+        -- the load: no administrative rights, or it would bypass read_only and max_connections
+        CREATE USER 'bench'@'%' IDENTIFIED BY '<password>';
+        GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER ON `bench`.* TO 'bench'@'%';
+
+        -- control: reads status, changes and restores variables, ends hung queries
+        CREATE USER 'bench_admin'@'%' IDENTIFIED BY '<password>';
+        GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER ON `bench`.* TO 'bench_admin'@'%';
+        GRANT BINLOG MONITOR, CONNECTION ADMIN, PROCESS, SLAVE MONITOR, SUPER ON *.* TO 'bench_admin'@'%';
+        ");
     }
 
     #[test]
@@ -189,6 +211,20 @@ mod tests {
         let mut place = external("", "b");
         place.address = Address::Socket("/run/mysqld/mysqld.sock".into());
         plan.target.place = Place::Server(place);
-        insta::assert_snapshot!(grants(&plan, Flavour::MariaDb), @"");
+        insta::assert_snapshot!(grants(&plan, Flavour::MariaDb), @r"
+        -- accounts for capbench plan “test”; put passwords in place of '<password>'
+        CREATE DATABASE IF NOT EXISTS `bench`;
+
+        -- the load: no administrative rights, or it would bypass read_only and max_connections
+        CREATE USER 'b'@'localhost' IDENTIFIED BY '<password>';
+        GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER ON `bench`.* TO 'b'@'localhost';
+
+        -- the plan states no admin, so that the load's account is used for control as well;
+        -- better state admin under [target] and give these to that account
+        GRANT BINLOG MONITOR, CONNECTION ADMIN, PROCESS, SLAVE MONITOR ON *.* TO 'b'@'localhost';
+
+        -- where anonymous accounts exist (SELECT host FROM mysql.user WHERE user = ''), they stand before
+        -- '…'@'%' and the server answers error 1045; the accounts above name the host and are not affected
+        ");
     }
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::TargetError;
-use super::managed::{end_group, tail, wait_for_child};
+use super::process::{end_group, tail, wait_for_child};
 use crate::interrupt::Interrupt;
 
 /// Lines of a hook's output that its failure shows.

@@ -5,7 +5,7 @@
 //! that Ctrl-C reaches capbench only, and capbench ends it.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -15,11 +15,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use super::TargetError;
 use super::locate::{Binary, install_script};
+use super::process::{POLL, end_group, group_of, wait_for_child, wait_for_group_end};
 use super::variables::option;
 use crate::interrupt::Interrupt;
 use crate::plan::Setting;
@@ -29,8 +30,8 @@ use crate::record::Flavour;
 const MAX_SOCKET_PATH: usize = 107;
 /// Time for a clean shutdown before the server is killed: InnoDB flushes its dirty pages.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
-/// Pause between two looks at a server that starts or stops.
-const POLL: Duration = Duration::from_millis(20);
+/// The same when its data is about to be removed.
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lines of the error log that a failure shows.
 const LOG_LINES: usize = 12;
 /// Other processes may take a free port between our look and the server's bind.
@@ -209,7 +210,7 @@ impl PrivateServer {
                 command.args([
                     "--no-defaults",
                     "--initialize-insecure",
-                    "--mysqlx=OFF",
+                    "--loose-mysqlx=OFF",
                     "--secure-file-priv=",
                 ]);
                 command
@@ -322,7 +323,7 @@ impl PrivateServer {
             format!("--port={}", self.port).into(),
         ];
         if self.binary.flavour == Flavour::MySql {
-            options.extend(["--mysqlx=OFF".into(), "--secure-file-priv=".into()]);
+            options.extend(["--loose-mysqlx=OFF".into(), "--secure-file-priv=".into()]);
         }
         if let Some(user) = &self.user {
             options.push(format!("--user={user}").into());
@@ -384,15 +385,19 @@ impl PrivateServer {
 
     /// Ends the server: SIGTERM, time for a clean shutdown, SIGKILL.
     pub(crate) fn stop(&mut self) {
+        self.end(STOP_TIMEOUT);
+    }
+
+    fn end(&mut self, patience: Duration) {
         if let Some(mut child) = self.child.take() {
-            end_group(&mut child, STOP_TIMEOUT);
+            end_group(&mut child, patience);
             self.note_group(None);
         }
     }
 
     /// Stops the server and removes its folder.
     pub(crate) fn remove(mut self) -> Result<(), TargetError> {
-        self.stop();
+        self.end(REMOVE_TIMEOUT);
         for folder in self.folders() {
             match std::fs::remove_dir_all(&folder) {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
@@ -477,7 +482,7 @@ impl PrivateServer {
 
 impl Drop for PrivateServer {
     fn drop(&mut self) {
-        self.stop();
+        self.end(REMOVE_TIMEOUT);
         existing().retain(|one| !one.folders.iter().any(|f| f == self.folder.path()));
     }
 }
@@ -514,77 +519,4 @@ fn can_pass(folder: &Path, uid: u32, gid: u32) -> bool {
             || (m.uid() == uid && mode & 0o100 != 0)
             || (m.gid() == gid && mode & 0o010 != 0)
     })
-}
-
-fn group_of(child: &Child) -> Pid {
-    Pid::from_child(child)
-}
-
-/// Waits for a child; `None` when it still runs after `timeout`.
-pub(crate) fn wait_for_child(
-    child: &mut Child,
-    timeout: Duration,
-    interrupt: &Interrupt,
-) -> Result<Option<ExitStatus>, TargetError> {
-    let deadline = Instant::now() + timeout;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Ok(Some(status)),
-            Ok(None) => {}
-            Err(e) => {
-                return Err(TargetError::Private(format!(
-                    "cannot wait for a child: {e}"
-                )));
-            }
-        }
-        if interrupt.raised() {
-            return Err(TargetError::Interrupted);
-        }
-        if Instant::now() >= deadline {
-            return Ok(None);
-        }
-        std::thread::sleep(POLL);
-    }
-}
-
-/// Ends a child and all of its process group: asks, waits up to `patience`, kills.
-pub(crate) fn end_group(child: &mut Child, patience: Duration) {
-    let group = group_of(child);
-    if !patience.is_zero() {
-        let _ = kill_process_group(group, Signal::TERM);
-        // A server that was stopped (SIGSTOP) takes its SIGTERM only when it goes on.
-        let _ = kill_process_group(group, Signal::CONT);
-        let deadline = Instant::now() + patience;
-        while Instant::now() < deadline {
-            let reaped = !matches!(child.try_wait(), Ok(None));
-            if reaped && test_kill_process_group(group).is_err() {
-                return;
-            }
-            std::thread::sleep(POLL);
-        }
-    }
-    let _ = kill_process_group(group, Signal::KILL);
-    let _ = child.wait();
-    wait_for_group_end(group, Duration::from_secs(5));
-}
-
-fn wait_for_group_end(group: Pid, patience: Duration) {
-    let deadline = Instant::now() + patience;
-    while test_kill_process_group(group).is_ok() && Instant::now() < deadline {
-        std::thread::sleep(POLL);
-    }
-}
-
-/// The last lines of a file, for errors; starts with a line break unless empty.
-pub(crate) fn tail(file: &mut File, lines: usize) -> String {
-    use std::io::{Read, Seek, SeekFrom};
-    let mut text = Vec::new();
-    if file.seek(SeekFrom::Start(0)).is_err() || file.read_to_end(&mut text).is_err() {
-        return String::new();
-    }
-    let text = String::from_utf8_lossy(&text);
-    let all: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-    all[all.len().saturating_sub(lines)..]
-        .iter()
-        .fold(String::new(), |shown, line| shown + "\n  | " + line)
 }

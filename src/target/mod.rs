@@ -15,12 +15,16 @@ mod locate;
 mod managed;
 mod option_file;
 mod preflight;
+mod process;
 mod resolve;
 mod server;
+mod settle;
 mod support;
 #[cfg(test)]
 mod testing;
+mod undo;
 mod variables;
+mod variant;
 
 pub use advice::warnings;
 pub use connect::connect;

@@ -174,7 +174,8 @@ impl Check<'_> {
         let mut problems = Vec::new();
         let (operator, hooks) = (variant.operator, self.server.hooks.clone());
         let flavour = self.server.identity.flavour;
-        if variant.restart && !operator && hooks.restart.is_none() && hooks.apply.is_none() {
+        let can_restart = operator || hooks.restart.is_some() || hooks.apply.is_some();
+        if variant.restart && !can_restart {
             problems.push((
                 "it wants a restart, and the plan has no hook that restarts this server".to_owned(),
                 "add hooks = { restart = \"…\" } under [target], or operator = true to the variant"
@@ -219,7 +220,7 @@ impl Check<'_> {
                 !read_only || by_hand || persistable
             })?;
             match persist.transpose()? {
-                Some(Access::Denied(reason)) if !by_hand => problems.push((
+                Some(Access::Denied(reason)) if !by_hand && can_restart => problems.push((
                     format!(
                         "account `{}` may not persist `{}`: {reason}",
                         self.server.admin.user, setting.name
