@@ -100,7 +100,7 @@ impl Progress for Watch {
 }
 
 fn loads_and_proves(server: &PrivateServer) {
-    let plan = plan("proved", 120_345);
+    let plan = plan("proved", 52_345);
     let watch = Watch::default();
     let interrupt = Interrupt::new();
     let facts = dataset::prepare(
@@ -114,10 +114,10 @@ fn loads_and_proves(server: &PrivateServer) {
     .unwrap();
     assert_eq!(
         (facts.tables, facts.rows, facts.origin.as_str()),
-        (3, 120_345, "loaded")
+        (3, 52_345, "loaded")
     );
     assert!(facts.load_seconds.is_some());
-    assert_eq!(watch.last.into_inner(), 3 * 120_345);
+    assert_eq!(watch.last.into_inner(), 3 * 52_345);
     assert!(
         watch
             .phases
@@ -126,15 +126,15 @@ fn loads_and_proves(server: &PrivateServer) {
             .iter()
             .any(|p| p.contains("index on k of sbtest3"))
     );
-    verify(server, &plan, 120_345).unwrap();
+    verify(server, &plan, 52_345).unwrap();
     // The shape of sysbench's rows.
     assert_eq!(
         server.value(
             "SELECT CONCAT_WS(' ', MIN(LENGTH(c)), MAX(LENGTH(c)), MIN(LENGTH(pad)), MAX(LENGTH(pad)), \
              SUM(c REGEXP '^([0-9]{11}-){9}[0-9]{11}$'), SUM(pad REGEXP '^([0-9]{11}-){4}[0-9]{11}$'), \
-             MIN(k) >= 1, MAX(k) <= 120345) FROM proved.sbtest2"
+             MIN(k) >= 1, MAX(k) <= 52345) FROM proved.sbtest2"
         ),
-        "119 119 59 59 120345 120345 1 1"
+        "119 119 59 59 52345 52345 1 1"
     );
     assert_eq!(
         server.value(
@@ -149,15 +149,15 @@ fn loads_and_proves(server: &PrivateServer) {
         image(server, "proved.sbtest2")
     );
     server.run("INSERT INTO proved.sbtest1 (k, c, pad) VALUES (1, 'c', 'pad')");
-    assert_eq!(server.value("SELECT MAX(id) FROM proved.sbtest1"), "120346");
-    let error = verify(server, &plan, 120_345).unwrap_err().to_string();
+    assert_eq!(server.value("SELECT MAX(id) FROM proved.sbtest1"), "52346");
+    let error = verify(server, &plan, 52_345).unwrap_err().to_string();
     assert!(
-        error.contains("`sbtest1`") && error.contains("120346 rows, not 120345"),
+        error.contains("`sbtest1`") && error.contains("52346 rows, not 52345"),
         "{error}"
     );
-    server.run("DELETE FROM proved.sbtest1 WHERE id = 120346");
+    server.run("DELETE FROM proved.sbtest1 WHERE id = 52346");
     server.run("UPDATE proved.sbtest3 SET k = k + 1 WHERE id = 77");
-    let error = verify(server, &plan, 120_345).unwrap_err().to_string();
+    let error = verify(server, &plan, 52_345).unwrap_err().to_string();
     assert!(
         error.contains("`sbtest3`") && error.contains("checksum"),
         "{error}"
@@ -165,14 +165,14 @@ fn loads_and_proves(server: &PrivateServer) {
 }
 
 fn both_ways_give_the_same_rows(server: &PrivateServer) {
-    let mut one = plan("by_infile", 60_000);
+    let mut one = plan("by_infile", 51_000);
     one.access = Access {
         distribution: Distribution::Special { pct: 1, res: 75 },
     };
     server.run("SET GLOBAL local_infile = ON");
     prepare(server, &one).unwrap();
     let mut other = one.clone();
-    other.target.database = "by_insert".to_owned();
+    other.target.database = String::from("by_insert");
     // The number of connections must not matter either.
     other.dataset.load_threads = 1;
     server.run("SET GLOBAL local_infile = OFF");
@@ -184,10 +184,10 @@ fn both_ways_give_the_same_rows(server: &PrivateServer) {
             image(server, &format!("by_insert.{table}"))
         );
     }
-    verify(server, &other, 60_000).unwrap();
+    verify(server, &other, 51_000).unwrap();
     let mut seed = one.clone();
     seed.seed = 43;
-    assert!(verify(server, &seed, 60_000).is_err());
+    assert!(verify(server, &seed, 51_000).is_err());
     cleanup_all(server, &["by_infile", "by_insert"]);
 }
 
@@ -312,8 +312,8 @@ impl Progress for BreakOff {
 }
 
 fn continues_a_broken_load(server: &PrivateServer) {
-    let plan = plan("broken", 130_000);
-    for after in [0, 60_000, 180_000] {
+    let plan = plan("broken", 101_000);
+    for after in [0, 60_000, 150_000] {
         let interrupt = Interrupt::new();
         let progress = BreakOff {
             after: after + 1,
@@ -359,10 +359,10 @@ fn continues_a_broken_load(server: &PrivateServer) {
         server.value("SELECT pad FROM broken.sbtest1 WHERE id = 1"),
         "survived"
     );
-    assert!(verify(server, &plan, 130_000).is_err());
+    assert!(verify(server, &plan, 101_000).is_err());
     dataset::mark_dirty(&server.endpoint(), &plan, TableLayout::Standard).unwrap();
     prepare(server, &plan).unwrap();
-    verify(server, &plan, 130_000).unwrap();
+    verify(server, &plan, 101_000).unwrap();
     // A load that is broken off can also be given up.
     let interrupt = Interrupt::new();
     interrupt.raise();

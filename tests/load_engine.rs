@@ -271,14 +271,26 @@ fn the_server_counts_what_the_client_counts() {
         let server = Server::start(kind, &[]);
         server.prepare(2, 1000);
         for protocol in [Protocol::Prepared, Protocol::Text] {
-            let names = ["Com_select", "Com_update", "Com_delete", "Com_insert", "Com_begin", "Com_commit"];
+            let names = [
+                "Com_select",
+                "Com_update",
+                "Com_delete",
+                "Com_insert",
+                "Com_begin",
+                "Com_commit",
+            ];
             let mut root = server.root();
             let before = names.map(|name| status(&mut root, name));
             let mut spec = spec(&server, read_write(), closed(4));
             spec.options.protocol = protocol;
             let (outcome, watch) = go(&spec);
             consistent(&outcome);
-            assert_eq!(outcome.status, CellStatus::Completed, "{:?}", outcome.reason);
+            assert_eq!(
+                outcome.status,
+                CellStatus::Completed,
+                "{:?}",
+                outcome.reason
+            );
             assert_eq!(watch.connected.load(Ordering::SeqCst), 4);
             assert_eq!(watch.intervals.load(Ordering::SeqCst), 4);
             let after = names.map(|name| status(&mut root, name));
@@ -295,7 +307,11 @@ fn the_server_counts_what_the_client_counts() {
             let retries = sum(&outcome, |i| i.retries);
             assert!(done > 20, "{done}");
             let begun = after[4] - before[4];
-            assert_eq!(begun, outcome.totals.arrivals + retries, "{kind:?} {protocol:?}");
+            assert_eq!(
+                begun,
+                outcome.totals.arrivals + retries,
+                "{kind:?} {protocol:?}"
+            );
             assert_eq!(after[5] - before[5], done + drained);
             if retries == 0 {
                 assert_eq!(after[0] - before[0], 14 * (done + drained));
@@ -364,14 +380,22 @@ fn open_loop_keeps_its_rate_or_says_what_it_dropped() {
     let (outcome, _) = go(&spec);
     consistent(&outcome);
     assert_eq!(outcome.status, CellStatus::Completed);
-    assert!((499..=500).contains(&outcome.totals.arrivals), "{:?}", outcome.totals);
+    assert!(
+        (499..=500).contains(&outcome.totals.arrivals),
+        "{:?}",
+        outcome.totals
+    );
     assert_eq!(outcome.totals.dropped, 0);
 
     // 4 clients that sleep 50 ms carry 80 a second.
     spec.program = Arc::new(program(
         "slow",
         false,
-        vec![group(1, vec![], vec![statement("sleep", "SELECT SLEEP(0.05)", vec![])])],
+        vec![group(
+            1,
+            vec![],
+            vec![statement("sleep", "SELECT SLEEP(0.05)", vec![])],
+        )],
     ));
     spec.pace = open(400.0, 20);
     let (outcome, _) = go(&spec);
@@ -381,7 +405,11 @@ fn open_loop_keeps_its_rate_or_says_what_it_dropped() {
     assert!(outcome.intervals.iter().any(|i| i.backlog == 20));
     let mut response = Latency::new();
     let mut service = Latency::new();
-    for interval in outcome.intervals.iter().filter(|i| i.phase == Phase::Measure) {
+    for interval in outcome
+        .intervals
+        .iter()
+        .filter(|i| i.phase == Phase::Measure)
+    {
         response.merge(&interval.latency);
         service.merge(interval.service.as_ref().unwrap());
     }

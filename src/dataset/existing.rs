@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
 
-use super::connect::connect_to;
+use super::connect::{connect_to, first, literal, select};
 use super::error::DatasetError;
-use super::prepare::measured;
 use super::progress::Progress;
 use super::schema::table_name;
 use super::size::Resolved;
+use super::size::measured;
 use crate::plan::{DataSize, Plan};
 use crate::record::DatasetFacts;
 use crate::target::Endpoint;
@@ -75,16 +74,23 @@ fn check_columns(
     table: &str,
     index_on_k: bool,
 ) -> Result<Option<String>, DatasetError> {
-    let failed = |error: &mysql::Error| {
-        DatasetError::statement(format!("reading the columns of table `{table}`"), error)
-    };
-    let columns: Vec<(String, String)> = conn
-        .exec(
-            "SELECT LOWER(column_name), LOWER(data_type) FROM information_schema.columns \
-             WHERE table_schema = ? AND table_name = ?",
-            (database, table),
-        )
-        .map_err(|e| failed(&e))?;
+    let doing = || format!("reading the columns of table `{table}`");
+    let of_table = format!(
+        "WHERE table_schema = {} AND table_name = {}",
+        literal(database),
+        literal(table)
+    );
+    let columns: Vec<(String, String)> = select(
+        conn,
+        &format!("SELECT column_name, data_type FROM information_schema.columns {of_table}"),
+        doing,
+    )?
+    .iter()
+    .filter_map(|row| {
+        let lower = |column| Some(row.text(column)?.to_ascii_lowercase());
+        Some((lower(0)?, lower(1)?))
+    })
+    .collect();
     if columns.is_empty() {
         return Ok(Some(format!(
             "there is no such table in database `{database}`"
@@ -109,13 +115,16 @@ fn check_columns(
             Some(_) => {}
         }
     }
-    let indexed: Vec<String> = conn
-        .exec(
-            "SELECT DISTINCT LOWER(column_name) FROM information_schema.statistics \
-             WHERE table_schema = ? AND table_name = ? AND seq_in_index = 1",
-            (database, table),
-        )
-        .map_err(|e| failed(&e))?;
+    let indexed: Vec<String> = select(
+        conn,
+        &format!(
+            "SELECT DISTINCT column_name FROM information_schema.statistics {of_table} AND seq_in_index = 1"
+        ),
+        doing,
+    )?
+    .iter()
+    .filter_map(|row| Some(row.text(0)?.to_ascii_lowercase()))
+    .collect();
     if !indexed.iter().any(|column| column == "id") {
         return Ok(Some("it has no index on `id`".to_owned()));
     }
@@ -129,26 +138,27 @@ fn check_columns(
 
 /// Rows of a table whose ids run from 1 without large gaps, or why it is none.
 fn rows(conn: &mut Conn, database: &str, table: &str) -> Result<Result<u64, String>, DatasetError> {
-    let failed = |error: &mysql::Error| {
-        DatasetError::statement(format!("counting the rows of table `{table}`"), error)
-    };
-    let ends: Option<(Option<i64>, Option<i64>)> = conn
-        .query_first(format!("SELECT MIN(id), MAX(id) FROM {table}"))
-        .map_err(|e| failed(&e))?;
-    let Some((Some(_), Some(last))) = ends else {
+    let doing = || format!("counting the rows of table `{table}`");
+    let ends = first(
+        conn,
+        &format!("SELECT MIN(id), MAX(id) FROM {table}"),
+        doing,
+    )?;
+    let Some(last) = ends.and_then(|row| row.number::<u64>(1)) else {
         return Ok(Err("it is empty".to_owned()));
     };
-    let last = u64::try_from(last).unwrap_or_default();
-    let count: Option<u64> = if last <= COUNTED_ROWS {
-        conn.query_first(format!("SELECT COUNT(*) FROM {table}"))
+    let sql = if last <= COUNTED_ROWS {
+        format!("SELECT COUNT(*) FROM {table}")
     } else {
-        conn.exec_first(
-            "SELECT table_rows FROM information_schema.tables WHERE table_schema = ? AND table_name = ?",
-            (database, table),
+        format!(
+            "SELECT table_rows FROM information_schema.tables WHERE table_schema = {} AND table_name = {}",
+            literal(database),
+            literal(table)
         )
-    }
-    .map_err(|e| failed(&e))?;
-    let count = count.unwrap_or_default();
+    };
+    let count: u64 = first(conn, &sql, doing)?
+        .and_then(|row| row.number(0))
+        .unwrap_or_default();
     if (count as f64) < last as f64 * PLAUSIBLE {
         return Ok(Err(format!(
             "its ids go up to {last} but only about {count} rows exist: most lookups would find nothing"

@@ -1,18 +1,20 @@
 //! Filling the tables: several connections, chunks of several tables at once.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, LocalInfileHandler};
 
-use super::connect::{connect_to, run};
+use super::connect::{attempt, connect, connect_to, first, literal, run, select};
 use super::error::DatasetError;
 use super::marker;
 use super::progress::Progress;
 use super::rows::{BLOCK, Form, RowSource};
+use super::schedule::{Schedule, Task};
 use super::schema::{create_index, table_name};
 use crate::interrupt::Interrupt;
 use crate::target::Endpoint;
@@ -43,65 +45,6 @@ pub(super) struct Load<'a> {
     pub(super) interrupt: &'a Interrupt,
 }
 
-/// A piece of work for one connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Task {
-    Chunk { table: u32, chunk: u64 },
-    Index { table: u32 },
-}
-
-/// Who loads what. A connection stays with its table while that has chunks left; then it goes where the
-/// fewest are. The one that finishes a table's last chunk builds its index.
-#[derive(Debug)]
-struct Schedule {
-    tables: Vec<TableWork>,
-    index: bool,
-}
-
-#[derive(Debug)]
-struct TableWork {
-    waiting: VecDeque<u64>,
-    active: u32,
-}
-
-impl Schedule {
-    fn new(tables: u32, chunks: u64, index: bool, finished: &BTreeSet<(u32, u64)>) -> Self {
-        let tables = (1..=tables)
-            .map(|table| TableWork {
-                waiting: (0..chunks)
-                    .filter(|chunk| !finished.contains(&(table, *chunk)))
-                    .collect(),
-                active: 0,
-            })
-            .collect();
-        Self { tables, index }
-    }
-
-    /// The next task for a connection that has just done `last`.
-    fn next(&mut self, last: Option<Task>) -> Option<Task> {
-        let mut home = None;
-        if let Some(Task::Chunk { table, .. }) = last {
-            let work = &mut self.tables[table as usize - 1];
-            work.active -= 1;
-            if work.waiting.is_empty() && work.active == 0 && self.index {
-                return Some(Task::Index { table });
-            }
-            home = Some(table).filter(|_| !work.waiting.is_empty());
-        }
-        let table = home.or_else(|| {
-            (1..)
-                .zip(&self.tables)
-                .filter(|(_, work)| !work.waiting.is_empty())
-                .min_by_key(|(_, work)| (work.active, usize::MAX - work.waiting.len()))
-                .map(|(number, _)| number)
-        })?;
-        let work = &mut self.tables[table as usize - 1];
-        let chunk = work.waiting.pop_front()?;
-        work.active += 1;
-        Some(Task::Chunk { table, chunk })
-    }
-}
-
 /// Shared by the connections of one load.
 struct Shared<'a> {
     load: &'a Load<'a>,
@@ -110,11 +53,16 @@ struct Shared<'a> {
     local_infile: AtomicBool,
     done: AtomicU64,
     total: u64,
+    /// Connections that build an index, which may take long and cannot look at the interrupt.
+    building: Mutex<BTreeSet<u32>>,
+    /// Connections that have not come to their end.
+    working: AtomicU64,
 }
 
 /// Loads all chunks that are not finished yet and builds the indexes.
 pub(super) fn load(load: &Load) -> Result<(), DatasetError> {
     let chunks = load.source.blocks().div_ceil(BLOCKS_PER_CHUNK);
+    let threads = u64::from(load.threads.max(1)).min(chunks * u64::from(load.tables));
     let before: u64 = load
         .finished
         .iter()
@@ -133,9 +81,10 @@ pub(super) fn load(load: &Load) -> Result<(), DatasetError> {
         local_infile: AtomicBool::new(load.local_infile),
         done: AtomicU64::new(before),
         total: load.source.rows() * u64::from(load.tables),
+        building: Mutex::new(BTreeSet::new()),
+        working: AtomicU64::new(threads),
     };
     load.progress.rows(before, shared.total);
-    let threads = u64::from(load.threads.max(1)).min(chunks * u64::from(load.tables));
     let results: Vec<Result<(), DatasetError>> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|_| {
@@ -144,10 +93,12 @@ pub(super) fn load(load: &Load) -> Result<(), DatasetError> {
                     if result.is_err() {
                         shared.stop.store(true, Ordering::Relaxed);
                     }
+                    shared.working.fetch_sub(1, Ordering::Relaxed);
                     result
                 })
             })
             .collect();
+        shared.watch();
         workers
             .into_iter()
             .map(|worker| {
@@ -170,6 +121,52 @@ impl Shared<'_> {
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
         // A schedule is whole after each call; a panic elsewhere does not spoil it.
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn building(&self) -> MutexGuard<'_, BTreeSet<u32>> {
+        self.building.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the connections; kills index builds when the user wants to end.
+    fn watch(&self) {
+        while self.working.load(Ordering::Relaxed) > 0 {
+            std::thread::sleep(Duration::from_millis(20));
+            if !self.load.interrupt.raised() {
+                continue;
+            }
+            let building: Vec<u32> = self.building().iter().copied().collect();
+            if building.is_empty() {
+                continue;
+            }
+            // Without a connection the builds end by themselves, only later.
+            if let Ok(mut conn) = connect(self.load.admin) {
+                for id in building {
+                    let _ = conn.query_drop(format!("KILL QUERY {id}"));
+                }
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+
+    /// Builds the index of one table, such that [`Self::watch`] can end it.
+    fn index(&self, conn: &mut Conn, table: u32) -> Result<(), DatasetError> {
+        let load = self.load;
+        load.progress.phase(&format!(
+            "building the index on k of {}",
+            table_name(load.layout, table)
+        ));
+        let id = conn.connection_id();
+        self.building().insert(id);
+        let result = if load.interrupt.raised() {
+            Err(DatasetError::Interrupted)
+        } else {
+            build_index(conn, load.layout, table)
+        };
+        self.building().remove(&id);
+        match result {
+            Err(_) if load.interrupt.raised() => Err(DatasetError::Interrupted),
+            other => other,
+        }
     }
 
     fn work(&self) -> Result<(), DatasetError> {
@@ -195,13 +192,7 @@ impl Shared<'_> {
                     let done = self.done.fetch_add(rows, Ordering::Relaxed) + rows;
                     load.progress.rows(done, self.total);
                 }
-                Task::Index { table } => {
-                    load.progress.phase(&format!(
-                        "building the index on k of {}",
-                        table_name(load.layout, table)
-                    ));
-                    build_index(&mut conn, load.layout, table)?;
-                }
+                Task::Index { table } => self.index(&mut conn, table)?,
             }
             last = Some(task);
         }
@@ -322,15 +313,18 @@ fn check_taken(
     if taken == sent && warnings == 0 {
         return Ok(());
     }
-    let first: Option<(String, u32, String)> = conn
-        .query_first("SHOW WARNINGS LIMIT 1")
-        .unwrap_or_default();
+    let warning = first(conn, "SHOW WARNINGS LIMIT 1", || {
+        "reading a warning".to_owned()
+    })?;
     Err(DatasetError::RowsLost {
         doing: doing(),
         sent,
         taken,
         warnings,
-        first: first.map(|(_, code, text)| format!("{code}: {text}")),
+        first: warning.map(|row| {
+            let cell = |column| row.text(column).unwrap_or_default();
+            format!("{}: {}", cell(1), cell(2))
+        }),
     })
 }
 
@@ -344,34 +338,26 @@ fn prepare_session(conn: &mut Conn) -> Result<(), DatasetError> {
         // MySQL's index builds sort in this much memory; the default of 1 MiB merges often.
         "SET SESSION innodb_ddl_buffer_size = 67108864",
     ];
+    let doing = || "preparing a loading session".to_owned();
+    // unique_checks stays on: off, it takes MariaDB twice the CPU and gains MySQL nothing (measured).
     run(
         conn,
-        // unique_checks stays on: off, it takes MariaDB twice the CPU and gains MySQL nothing (measured).
-        "SET SESSION autocommit = 1, unique_checks = 1, foreign_key_checks = 0, \
-         sql_mode = 'STRICT_ALL_TABLES'",
-        || "preparing a loading session".to_owned(),
+        "SET SESSION unique_checks = 1, foreign_key_checks = 0",
+        doing,
     )?;
     for sql in OPTIONAL {
-        match conn.query_drop(sql) {
-            Ok(()) | Err(mysql::Error::MySqlError(_)) => {}
-            Err(error) => {
-                return Err(DatasetError::statement(
-                    "preparing a loading session",
-                    &error,
-                ));
-            }
-        }
+        attempt(conn, sql, doing)?;
     }
     Ok(())
 }
 
 /// Length of a multi-row INSERT that the server takes.
 fn insert_bytes(conn: &mut Conn) -> Result<usize, DatasetError> {
-    let limit: Option<u64> = conn
-        .query_first("SELECT @@max_allowed_packet")
-        .map_err(|error| DatasetError::statement("reading @@max_allowed_packet", &error))?;
-    let half = usize::try_from(limit.unwrap_or_default() / 2).unwrap_or(INSERT_BYTES);
-    Ok(half.clamp(512, INSERT_BYTES))
+    let limit = first(conn, "SELECT @@max_allowed_packet", || {
+        "reading @@max_allowed_packet".to_owned()
+    })?;
+    let limit: usize = limit.and_then(|row| row.number(0)).unwrap_or(INSERT_BYTES);
+    Ok((limit / 2).clamp(512, INSERT_BYTES))
 }
 
 fn build_index(conn: &mut Conn, layout: TableLayout, table: u32) -> Result<(), DatasetError> {
@@ -395,13 +381,15 @@ pub(super) fn missing_indexes(
     tables: u32,
     progress: &dyn Progress,
 ) -> Result<(), DatasetError> {
-    let there: Vec<String> = conn
-        .exec(
-            "SELECT DISTINCT table_name FROM information_schema.statistics \
-             WHERE table_schema = ? AND column_name = 'k' AND seq_in_index = 1",
-            (database,),
-        )
-        .map_err(|error| DatasetError::statement("reading the list of indexes", &error))?;
+    let sql = format!(
+        "SELECT DISTINCT table_name FROM information_schema.statistics \
+         WHERE table_schema = {} AND column_name = 'k' AND seq_in_index = 1",
+        literal(database)
+    );
+    let there: Vec<String> = select(conn, &sql, || "reading the list of indexes".to_owned())?
+        .iter()
+        .filter_map(|row| row.text(0).map(str::to_owned))
+        .collect();
     for table in 1..=tables {
         let name = table_name(layout, table);
         if !there.contains(&name) {
@@ -411,57 +399,4 @@ pub(super) fn missing_indexes(
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may fail by panic")]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        /// Whatever the order in which connections come back, each chunk is handed out once, and each index
-        /// once and after all chunks of its table.
-        #[test]
-        fn every_chunk_once_and_every_index_last(
-            tables in 1..6_u32,
-            chunks in 1..8_u64,
-            order in prop::collection::vec(0..4_usize, 0..400),
-        ) {
-            let mut schedule = Schedule::new(tables, chunks, true, &BTreeSet::new());
-            let mut busy: [Option<Option<Task>>; 4] = [Some(None); 4];
-            let mut finished: BTreeSet<(u32, u64)> = BTreeSet::new();
-            let mut indexed = BTreeSet::new();
-            let rest = (0..4).cycle().take(4 * 60);
-            for worker in order.into_iter().chain(rest) {
-                let Some(last) = busy[worker] else { continue };
-                if let Some(Task::Chunk { table, chunk }) = last {
-                    prop_assert!(finished.insert((table, chunk)));
-                }
-                let next = schedule.next(last);
-                if let Some(Task::Index { table }) = next {
-                    prop_assert!((0..chunks).all(|chunk| finished.contains(&(table, chunk))));
-                    prop_assert!(indexed.insert(table));
-                }
-                busy[worker] = next.map(Some);
-            }
-            prop_assert_eq!(finished.len() as u64, u64::from(tables) * chunks);
-            prop_assert_eq!(indexed.len(), tables as usize);
-        }
-    }
-
-    #[test]
-    fn connections_spread_over_tables_first() {
-        let mut schedule = Schedule::new(2, 3, false, &BTreeSet::from([(1, 0)]));
-        let tasks: Vec<Task> = (0..3).map(|_| schedule.next(None).unwrap()).collect();
-        assert_eq!(
-            tasks,
-            [
-                Task::Chunk { table: 2, chunk: 0 },
-                Task::Chunk { table: 1, chunk: 1 },
-                Task::Chunk { table: 2, chunk: 1 },
-            ]
-        );
-    }
 }

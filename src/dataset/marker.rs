@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
 
-use super::connect::run;
+use super::connect::{first, literal, run, select};
 use super::error::DatasetError;
 use super::schema::{layout_name, layout_named, table_name};
 use crate::plan::{Dataset, Plan};
@@ -121,56 +120,57 @@ pub(super) fn create(conn: &mut Conn) -> Result<(), DatasetError> {
     Ok(())
 }
 
-type Row = (String, u32, u32, u64, u64, String, String, bool, bool);
-
 /// The markers of the current database; none when there is no marker table.
 pub(super) fn read(conn: &mut Conn, database: &str) -> Result<Vec<Marker>, DatasetError> {
-    let failed = |error: &mysql::Error| DatasetError::statement("reading the marker table", error);
-    let there: Option<u8> = conn
-        .exec_first(
-            "SELECT 1 FROM information_schema.tables WHERE table_schema = ? AND table_name = ?",
-            (database, MARKER),
-        )
-        .map_err(|e| failed(&e))?;
+    let doing = || "reading the marker table".to_owned();
+    let there = first(
+        conn,
+        &format!(
+            "SELECT 1 FROM information_schema.tables WHERE table_schema = {} AND table_name = '{MARKER}'",
+            literal(database)
+        ),
+        doing,
+    )?;
     if there.is_none() {
         return Ok(Vec::new());
     }
-    let version: Option<Option<u32>> = conn
-        .query_first(format!("SELECT MAX(version) FROM {MARKER}"))
-        .map_err(|e| failed(&e))?;
-    if let Some(found) = version.flatten().filter(|v| *v != VERSION) {
+    let version = first(conn, &format!("SELECT MAX(version) FROM {MARKER}"), doing)?;
+    if let Some(found) = version
+        .and_then(|row| row.number::<u32>(0))
+        .filter(|version| *version != VERSION)
+    {
         return Err(DatasetError::Version {
             database: database.to_owned(),
             found,
             known: VERSION,
         });
     }
-    let rows: Vec<Row> = conn
-        .query(format!(
-            "SELECT layout, version, tables_made, rows_per_table, seed, options, state, dirty, \
+    let rows = select(
+        conn,
+        &format!(
+            "SELECT layout, tables_made, rows_per_table, seed, options, state, dirty, \
              created_database FROM {MARKER} ORDER BY layout"
-        ))
-        .map_err(|e| failed(&e))?;
+        ),
+        doing,
+    )?;
     Ok(rows
-        .into_iter()
-        .filter_map(
-            |(layout, _, tables, rows, seed, options, state, dirty, created)| {
-                Some(Marker {
-                    layout: layout_named(&layout)?,
-                    tables,
-                    rows,
-                    seed,
-                    options,
-                    state: if state == "complete" {
-                        State::Complete
-                    } else {
-                        State::Loading
-                    },
-                    dirty,
-                    created_database: created,
-                })
-            },
-        )
+        .iter()
+        .filter_map(|row| {
+            Some(Marker {
+                layout: layout_named(row.text(0)?)?,
+                tables: row.number(1)?,
+                rows: row.number(2)?,
+                seed: row.number(3)?,
+                options: row.text(4)?.to_owned(),
+                state: if row.text(5) == Some("complete") {
+                    State::Complete
+                } else {
+                    State::Loading
+                },
+                dirty: row.on(6),
+                created_database: row.on(7),
+            })
+        })
         .collect())
 }
 
@@ -180,42 +180,38 @@ pub(super) fn write(conn: &mut Conn, marker: &Marker) -> Result<(), DatasetError
         State::Loading => "loading",
         State::Complete => "complete",
     };
-    conn.exec_drop(
-        format!(
-            "REPLACE INTO {MARKER} (layout, version, tables_made, rows_per_table, seed, options, \
-             state, dirty, created_database) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        ),
-        (
-            layout_name(marker.layout),
-            VERSION,
-            marker.tables,
-            marker.rows,
-            marker.seed,
-            &marker.options,
-            state,
-            marker.dirty,
-            marker.created_database,
-        ),
-    )
-    .map_err(|error| DatasetError::statement("writing the marker table", &error))
+    let sql = format!(
+        "REPLACE INTO {MARKER} (layout, version, tables_made, rows_per_table, seed, options, state, \
+         dirty, created_database) VALUES ('{}', {VERSION}, {}, {}, {}, {}, '{state}', {}, {})",
+        layout_name(marker.layout),
+        marker.tables,
+        marker.rows,
+        marker.seed,
+        literal(&marker.options),
+        marker.dirty,
+        marker.created_database,
+    );
+    run(conn, &sql, || "writing the marker table".to_owned())
 }
 
 /// Notes that rows of a layout's tables were, or are about to be, changed.
 pub(super) fn set_dirty(conn: &mut Conn, layout: TableLayout) -> Result<(), DatasetError> {
-    conn.exec_drop(
-        format!("UPDATE {MARKER} SET dirty = 1 WHERE layout = ?"),
-        (layout_name(layout),),
-    )
-    .map_err(|error| DatasetError::statement("writing the marker table", &error))
+    let sql = format!(
+        "UPDATE {MARKER} SET dirty = 1 WHERE layout = '{}'",
+        layout_name(layout)
+    );
+    run(conn, &sql, || "writing the marker table".to_owned())
 }
 
 /// Forgets the finished chunks of a layout.
 pub(super) fn forget_chunks(conn: &mut Conn, layout: TableLayout) -> Result<(), DatasetError> {
-    conn.exec_drop(
-        format!("DELETE FROM {CHUNKS} WHERE layout = ?"),
-        (layout_name(layout),),
-    )
-    .map_err(|error| DatasetError::statement("clearing the list of loaded chunks", &error))
+    let sql = format!(
+        "DELETE FROM {CHUNKS} WHERE layout = '{}'",
+        layout_name(layout)
+    );
+    run(conn, &sql, || {
+        "clearing the list of loaded chunks".to_owned()
+    })
 }
 
 /// Finished chunks of a layout, as table number and chunk.
@@ -223,13 +219,17 @@ pub(super) fn finished_chunks(
     conn: &mut Conn,
     layout: TableLayout,
 ) -> Result<BTreeSet<(u32, u64)>, DatasetError> {
-    let rows: Vec<(u32, u64)> = conn
-        .exec(
-            format!("SELECT table_number, chunk FROM {CHUNKS} WHERE layout = ?"),
-            (layout_name(layout),),
-        )
-        .map_err(|error| DatasetError::statement("reading the list of loaded chunks", &error))?;
-    Ok(rows.into_iter().collect())
+    let sql = format!(
+        "SELECT table_number, chunk FROM {CHUNKS} WHERE layout = '{}'",
+        layout_name(layout)
+    );
+    let rows = select(conn, &sql, || {
+        "reading the list of loaded chunks".to_owned()
+    })?;
+    Ok(rows
+        .iter()
+        .filter_map(|row| Some((row.number(0)?, row.number(1)?)))
+        .collect())
 }
 
 /// The statement that notes a finished chunk, within the transaction that loads it.

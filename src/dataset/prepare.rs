@@ -5,22 +5,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
 
-use super::connect::{connect, connect_to, quoted, run};
+use super::connect::{connect, connect_to, enter, first, quoted, run};
 use super::error::DatasetError;
 use super::existing;
 use super::loader;
 use super::marker::{self, COMMENT, Marker, State};
+use super::ownership::{database_exists, drop_table, lock, owned, tables_among};
 use super::progress::Progress;
 use super::rows::RowSource;
 use super::schema::{create_table, has_index, has_rows, layout_name, table_name, table_prefix};
-use super::size::{Resolved, disk_space};
+use super::size::{Resolved, disk_space, measured};
 use crate::interrupt::Interrupt;
 use crate::plan::{Plan, Reset, Setting, SettingValue, Step};
 use crate::record::DatasetFacts;
 use crate::target::Endpoint;
-use crate::units::Bytes;
 use crate::workload::TableLayout;
 
 /// The setting under which a server loads fastest. A private server may be given it; elsewhere the loader
@@ -107,168 +106,6 @@ pub fn mark_dirty(admin: &Endpoint, plan: &Plan, layout: TableLayout) -> Result<
     marker::set_dirty(&mut conn, layout)
 }
 
-/// What [`cleanup`] removed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Cleaned {
-    /// Tables that were dropped.
-    pub tables: Vec<String>,
-    /// Tables that the marker names but that were made anew by something else, and were left.
-    pub left: Vec<String>,
-    /// Whether the database went too: capbench had made it and nothing else was in it.
-    pub database: bool,
-}
-
-impl std::fmt::Display for Cleaned {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.tables.len() {
-            0 => f.write_str("nothing of capbench's was there")?,
-            1 => write!(f, "dropped {}", self.tables[0])?,
-            n => write!(
-                f,
-                "dropped {n} tables: {} … {}",
-                self.tables[0],
-                self.tables[n - 1]
-            )?,
-        }
-        if self.database {
-            f.write_str(", and the database, which capbench had made and nothing else used")?;
-        }
-        for table in &self.left {
-            write!(
-                f,
-                "\nleft `{table}`: it was made anew by something else since capbench made it"
-            )?;
-        }
-        Ok(())
-    }
-}
-
-/// Drops the tables that the marker in `database` names, the marker, and the database if capbench created
-/// it and nothing else is in it. Without a marker nothing is dropped.
-///
-/// # Errors
-/// What the server says.
-pub fn cleanup(admin: &Endpoint, database: &str) -> Result<Cleaned, DatasetError> {
-    let mut cleaned = Cleaned::default();
-    let mut conn = connect(admin)?;
-    if !database_exists(&mut conn, database)? {
-        return Ok(cleaned);
-    }
-    run(&mut conn, &format!("USE {}", quoted(database)), || {
-        format!("entering database `{database}`")
-    })?;
-    let markers = marker::read(&mut conn, database)?;
-    if !has_marker_table(&mut conn, database)? {
-        return Ok(cleaned);
-    }
-    let _lock = Lock::take(&mut conn, database)?;
-    for marker in &markers {
-        let (own, foreign) = owned(&mut conn, database, &marker.table_names())?;
-        for table in own {
-            drop_table(&mut conn, &table)?;
-            cleaned.tables.push(table);
-        }
-        cleaned.left.extend(foreign);
-    }
-    drop_table(&mut conn, marker::CHUNKS)?;
-    drop_table(&mut conn, marker::MARKER)?;
-    if markers.iter().any(|m| m.created_database) {
-        let others: Option<u64> = conn
-            .exec_first(
-                "SELECT (SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = ?) \
-                 + (SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = ?)",
-                (database, database),
-            )
-            .map_err(|error| DatasetError::statement("looking for other tables", &error))?;
-        if others == Some(0) {
-            run(
-                &mut conn,
-                &format!("DROP DATABASE {}", quoted(database)),
-                || format!("dropping database `{database}`"),
-            )?;
-            cleaned.database = true;
-        }
-    }
-    Ok(cleaned)
-}
-
-fn drop_table(conn: &mut Conn, table: &str) -> Result<(), DatasetError> {
-    run(
-        conn,
-        &format!("DROP TABLE IF EXISTS {}", quoted(table)),
-        || format!("dropping table `{table}`"),
-    )
-}
-
-fn database_exists(conn: &mut Conn, database: &str) -> Result<bool, DatasetError> {
-    let found: Option<u8> = conn
-        .exec_first(
-            "SELECT 1 FROM information_schema.schemata WHERE schema_name = ?",
-            (database,),
-        )
-        .map_err(|error| DatasetError::statement("looking for the database", &error))?;
-    Ok(found.is_some())
-}
-
-fn has_marker_table(conn: &mut Conn, database: &str) -> Result<bool, DatasetError> {
-    let names = BTreeSet::from([marker::MARKER.to_owned()]);
-    Ok(!tables_among(conn, database, &names)?.is_empty())
-}
-
-/// The tables of `names` that exist, with their comments.
-fn tables_among(
-    conn: &mut Conn,
-    database: &str,
-    names: &BTreeSet<String>,
-) -> Result<Vec<(String, String)>, DatasetError> {
-    let all: Vec<(String, Option<String>)> = conn
-        .exec(
-            "SELECT table_name, table_comment FROM information_schema.tables WHERE table_schema = ?",
-            (database,),
-        )
-        .map_err(|error| DatasetError::statement("reading the list of tables", &error))?;
-    let mut found: Vec<(String, String)> = all
-        .into_iter()
-        .filter(|(name, _)| names.contains(name))
-        .map(|(name, comment)| (name, comment.unwrap_or_default()))
-        .collect();
-    // By number, as people count.
-    found.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
-    Ok(found)
-}
-
-/// The tables of `names` that exist: those that carry capbench's comment, and the others.
-fn owned(
-    conn: &mut Conn,
-    database: &str,
-    names: &BTreeSet<String>,
-) -> Result<(Vec<String>, Vec<String>), DatasetError> {
-    let (own, foreign): (Vec<_>, Vec<_>) = tables_among(conn, database, names)?
-        .into_iter()
-        .partition(|(_, comment)| comment == COMMENT);
-    let names = |pairs: Vec<(String, String)>| pairs.into_iter().map(|(name, _)| name).collect();
-    Ok((names(own), names(foreign)))
-}
-
-/// The server's lock on a database's data: held by the connection, gone with it.
-struct Lock;
-
-impl Lock {
-    fn take(conn: &mut Conn, database: &str) -> Result<Self, DatasetError> {
-        // Lock names have at most 64 characters.
-        let short: String = database.chars().take(50).collect();
-        let got: Option<Option<u8>> = conn
-            .exec_first("SELECT GET_LOCK(?, 5)", (format!("capbench {short}"),))
-            .map_err(|error| DatasetError::statement("locking the data", &error))?;
-        if got.flatten() == Some(1) {
-            return Ok(Self);
-        }
-        Err(DatasetError::Plan(format!(
-            "another capbench is at work on the data in database `{database}`\nhint: wait for it, or use another database"
-        )))
-    }
-}
-
 /// One call of [`prepare`] or [`reset`].
 struct Preparation<'a> {
     admin: &'a Endpoint,
@@ -315,10 +152,8 @@ impl<'a> Preparation<'a> {
             )?;
             wanted.created_database = true;
         }
-        run(&mut conn, &format!("USE {}", quoted(database)), || {
-            format!("entering database `{database}`")
-        })?;
-        Lock::take(&mut conn, database)?;
+        enter(&mut conn, database)?;
+        lock(&mut conn, database)?;
         Ok(Self {
             admin,
             plan,
@@ -344,18 +179,7 @@ impl<'a> Preparation<'a> {
         if fits && state == Some(State::Complete) && (!dirty || keep_dirty) && self.intact(dirty)? {
             return self.facts(None, "reused");
         }
-        if let Some(space) = disk_space(&mut self.conn, self.admin, self.resolved)?
-            && has_rows(self.layout)
-            && found.is_none()
-            && !space.suffices()
-        {
-            return Err(DatasetError::Disk {
-                path: space.path,
-                needed: space.needed,
-                free: space.free,
-                arithmetic: space.arithmetic,
-            });
-        }
+        self.check_disk(found.as_ref())?;
         let started = Instant::now();
         let resumable = self.plan.dataset.engine.eq_ignore_ascii_case("innodb");
         let resume = fits && state == Some(State::Loading) && !dirty && resumable;
@@ -369,6 +193,30 @@ impl<'a> Preparation<'a> {
         self.wanted.state = State::Complete;
         marker::write(&mut self.conn, &self.wanted)?;
         self.facts(Some(started.elapsed().as_secs_f64()), "loaded")
+    }
+
+    /// Refuses when the data cannot fit. What an earlier load takes up is freed before.
+    fn check_disk(&mut self, found: Option<&Marker>) -> Result<(), DatasetError> {
+        if !has_rows(self.layout) {
+            return Ok(());
+        }
+        let Some(mut space) = disk_space(&mut self.conn, self.admin, self.resolved)? else {
+            return Ok(());
+        };
+        if let Some(found) = found {
+            let database = &self.plan.target.database;
+            let held = measured(&mut self.conn, database, &found.table_names())?;
+            space.free.0 = space.free.0.saturating_add(held.0);
+        }
+        if space.suffices() {
+            return Ok(());
+        }
+        Err(DatasetError::Disk {
+            path: space.path,
+            needed: space.needed,
+            free: space.free,
+            arithmetic: space.arithmetic,
+        })
     }
 
     /// Refuses when a table that would be made exists and is not capbench's.
@@ -406,12 +254,12 @@ impl<'a> Preparation<'a> {
             return Ok(true);
         }
         for name in names {
-            let ends: Option<(Option<u64>, Option<u64>)> = self
-                .conn
-                .query_first(format!("SELECT MIN(id), MAX(id) FROM {name}"))
-                .map_err(|error| {
-                    DatasetError::statement(format!("reading the ids of table `{name}`"), &error)
-                })?;
+            let ends = first(
+                &mut self.conn,
+                &format!("SELECT MIN(id), MAX(id) FROM {name}"),
+                || format!("reading the ids of table `{name}`"),
+            )?;
+            let ends = ends.map(|row| (row.number(0), row.number(1)));
             if ends != Some((Some(1), Some(self.wanted.rows))) {
                 return Ok(false);
             }
@@ -464,10 +312,9 @@ impl<'a> Preparation<'a> {
     fn load(&mut self) -> Result<(), DatasetError> {
         let index = has_index(&self.plan.dataset, self.layout);
         if has_rows(self.layout) {
-            let local_infile: Option<Option<String>> = self
-                .conn
-                .query_first("SELECT @@local_infile")
-                .map_err(|error| DatasetError::statement("reading @@local_infile", &error))?;
+            let local_infile = first(&mut self.conn, "SELECT @@local_infile", || {
+                "reading @@local_infile".to_owned()
+            })?;
             let finished = marker::finished_chunks(&mut self.conn, self.layout)?;
             self.progress.phase(if finished.is_empty() {
                 "loading rows"
@@ -486,9 +333,7 @@ impl<'a> Preparation<'a> {
                 )),
                 index,
                 threads: self.plan.dataset.load_threads,
-                local_infile: local_infile
-                    .flatten()
-                    .is_some_and(|v| v == "1" || v == "ON"),
+                local_infile: local_infile.is_some_and(|row| row.on(0)),
                 finished,
                 progress: self.progress,
                 interrupt: self.interrupt,
@@ -531,10 +376,12 @@ impl<'a> Preparation<'a> {
 
 /// A load that would bypass `read_only` by an administrator's rights damages a replica.
 fn refuse_read_only(conn: &mut Conn) -> Result<(), DatasetError> {
-    let read_only: Option<bool> = conn
-        .query_first("SELECT @@read_only")
-        .map_err(|error| DatasetError::statement("reading @@read_only", &error))?;
-    if read_only == Some(true) {
+    let read_only = first(conn, "SELECT @@read_only", || {
+        "reading @@read_only".to_owned()
+    })?;
+    // MariaDB 12 has more values than ON and OFF.
+    let off = |row: super::connect::Cells| matches!(row.text(0), Some("0" | "OFF"));
+    if !read_only.is_none_or(off) {
         return Err(DatasetError::Plan(
             "the server is read_only, so no data is loaded into it\nhint: prepare the data on its source and say `existing = true`, or lift read_only if this is no replica".to_owned(),
         ));
@@ -553,33 +400,6 @@ fn analyze(conn: &mut Conn, layout: TableLayout, tables: u32) -> Result<(), Data
         )?;
     }
     Ok(())
-}
-
-/// Data and index length of some tables, from fresh statistics.
-pub(super) fn measured(
-    conn: &mut Conn,
-    database: &str,
-    names: &BTreeSet<String>,
-) -> Result<Bytes, DatasetError> {
-    // MySQL 8 answers from a cache of a day's age otherwise; other servers do not know the variable.
-    match conn.query_drop("SET SESSION information_schema_stats_expiry = 0") {
-        Ok(()) | Err(mysql::Error::MySqlError(_)) => {}
-        Err(error) => return Err(DatasetError::statement("measuring the tables", &error)),
-    }
-    let sizes: Vec<(String, Option<u64>)> = conn
-        .exec(
-            "SELECT table_name, data_length + index_length FROM information_schema.tables \
-             WHERE table_schema = ?",
-            (database,),
-        )
-        .map_err(|error| DatasetError::statement("measuring the tables", &error))?;
-    Ok(Bytes(
-        sizes
-            .into_iter()
-            .filter(|(name, _)| names.contains(name))
-            .filter_map(|(_, bytes)| bytes)
-            .sum(),
-    ))
 }
 
 /// What the data is, for people: `sbtest1 … sbtest16, standard`.

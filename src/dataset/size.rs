@@ -1,10 +1,11 @@
 //! From a size to rows, and whether it fits.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
 
+use super::connect::{attempt, first, literal, select};
 use super::error::DatasetError;
 use crate::plan::{Address, DataSize, Dataset};
 use crate::target::Endpoint;
@@ -104,15 +105,19 @@ pub fn disk_space(
     admin: &Endpoint,
     resolved: &Resolved,
 ) -> Result<Option<DiskSpace>, DatasetError> {
-    let facts: Option<(Option<String>, Option<String>, bool)> = conn
-        .query_first("SELECT @@datadir, @@hostname, @@log_bin")
-        .map_err(|error| DatasetError::statement("reading @@datadir", &error))?;
-    let Some((Some(folder), host, log_bin)) = facts else {
+    let facts = first(conn, "SELECT @@datadir, @@hostname, @@log_bin", || {
+        "reading @@datadir".to_owned()
+    })?;
+    let Some((facts, folder)) = facts.and_then(|row| {
+        let folder = row.text(0)?.to_owned();
+        Some((row, folder))
+    }) else {
         return Ok(None);
     };
-    if !on_this_host(&admin.address, host.as_deref()) || !Path::new(&folder).is_dir() {
+    if !on_this_host(&admin.address, facts.text(1)) || !Path::new(&folder).is_dir() {
         return Ok(None);
     }
+    let log_bin = facts.on(2);
     let Ok(stat) = rustix::fs::statvfs(folder.as_str()) else {
         return Ok(None);
     };
@@ -153,4 +158,31 @@ fn on_this_host(address: &Address, server_host: Option<&str>) -> bool {
     };
     let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     reachable && server_host.is_some_and(|name| name == own.trim())
+}
+
+/// Data and index length of some tables, from fresh statistics.
+pub(super) fn measured(
+    conn: &mut Conn,
+    database: &str,
+    names: &BTreeSet<String>,
+) -> Result<Bytes, DatasetError> {
+    let doing = || "measuring the tables".to_owned();
+    // MySQL 8 answers from a cache of a day's age otherwise; other servers do not know the variable.
+    attempt(
+        conn,
+        "SET SESSION information_schema_stats_expiry = 0",
+        doing,
+    )?;
+    let sql = format!(
+        "SELECT table_name, data_length + index_length FROM information_schema.tables \
+         WHERE table_schema = {}",
+        literal(database)
+    );
+    Ok(Bytes(
+        select(conn, &sql, doing)?
+            .iter()
+            .filter(|row| row.text(0).is_some_and(|name| names.contains(name)))
+            .filter_map(|row| row.number::<u64>(1))
+            .sum(),
+    ))
 }

@@ -1,9 +1,8 @@
 //! Proof that the tables hold what the generator makes.
 
-use mysql::prelude::Queryable;
 use rayon::prelude::*;
 
-use super::connect::connect_to;
+use super::connect::{connect_to, first};
 use super::error::DatasetError;
 use super::progress::Progress;
 use super::rows::{Form, RowSource};
@@ -56,17 +55,21 @@ pub fn verify(
         let (made, found) = rayon::join(
             || generated(&source, number),
             || -> Result<Digest, DatasetError> {
-                let found: Option<(u64, u64, u64)> = conn
-                    .query_first(format!(
-                        "SELECT COUNT(*), COALESCE(CAST(SUM(h) AS UNSIGNED), 0), \
-                         COALESCE(BIT_XOR(h), 0) FROM \
-                         (SELECT CRC32(CONCAT_WS(',', id, k, c, pad)) AS h FROM {name}) AS hashes"
-                    ))
-                    .map_err(|error| {
-                        DatasetError::statement(format!("reading table `{name}`"), &error)
-                    })?;
-                let (rows, sum, xor) = found.unwrap_or_default();
-                Ok(Digest { rows, sum, xor })
+                let sql = format!(
+                    "SELECT COUNT(*), COALESCE(CAST(SUM(h) AS UNSIGNED), 0), COALESCE(BIT_XOR(h), 0) \
+                     FROM (SELECT CRC32(CONCAT_WS(',', id, k, c, pad)) AS h FROM {name}) AS hashes"
+                );
+                let row = first(&mut conn, &sql, || format!("reading table `{name}`"))?;
+                let figure = |column| {
+                    row.as_ref()
+                        .and_then(|r| r.number(column))
+                        .unwrap_or_default()
+                };
+                Ok(Digest {
+                    rows: figure(0),
+                    sum: figure(1),
+                    xor: figure(2),
+                })
             },
         );
         let found = found?;

@@ -405,12 +405,7 @@ impl Client {
     }
 
     /// Acts on trouble, if any.
-    pub(super) fn check(
-        &mut self,
-        ctx: &mut Context<'_>,
-        result: Result<(), Trouble>,
-        now: u64,
-    ) {
+    pub(super) fn check(&mut self, ctx: &mut Context<'_>, result: Result<(), Trouble>, now: u64) {
         if let Err(trouble) = result {
             self.give_up(ctx, trouble, now);
         }
@@ -460,7 +455,11 @@ impl Client {
             && let Cause::Wire(error) = &error
             && !matches!(error, WireError::Server(_))
         {
-            let reason = format!("{} ({})", error, ctx.shared.script.classes[usize::from(class)]);
+            let reason = format!(
+                "{} ({})",
+                error,
+                ctx.shared.script.classes[usize::from(class)]
+            );
             return ctx.shared.fail(reason, now);
         }
         // A server that refuses for good ends the cell; one that is full or not back yet does not.

@@ -65,7 +65,9 @@ pub fn run(
             arrivals,
             backlog,
             ..
-        } => Some(Mutex::new(Arrivals::new(rate, arrivals, backlog, spec.seed))),
+        } => Some(Mutex::new(Arrivals::new(
+            rate, arrivals, backlog, spec.seed,
+        ))),
     };
     let (discard, measure) = (nanos(spec.discard), nanos(spec.measure).max(1));
     let shared = Shared {
@@ -410,7 +412,11 @@ impl Coordinator<'_> {
     /// What is left when all workers have ended: the interval in which the end came.
     fn publish_rest(&mut self) {
         let released = self.shared.released.load(Ordering::SeqCst);
-        let end = self.shared.end.load(Ordering::SeqCst).saturating_sub(released);
+        let end = self
+            .shared
+            .end
+            .load(Ordering::SeqCst)
+            .saturating_sub(released);
         let mut rest: Option<(Slot, Tally)> = None;
         for (slot, (tally, _)) in std::mem::take(&mut self.gathering) {
             let mut planned = self.shared.slots[slot];
@@ -473,7 +479,10 @@ impl Coordinator<'_> {
         let (status, reason) = if let Some(reason) = failure {
             (CellStatus::Failed, Some(reason))
         } else if self.interrupted {
-            (CellStatus::Interrupted, Some("interrupted by the user".into()))
+            (
+                CellStatus::Interrupted,
+                Some("interrupted by the user".into()),
+            )
         } else if let Some(reason) = stopped {
             (CellStatus::Stopped, Some(reason))
         } else if killed > 0 {
@@ -508,7 +517,11 @@ impl Coordinator<'_> {
             },
             outage_seconds: outage as f64 / 1e9,
             recovery_seconds: recovery.map(|nanos| nanos as f64 / 1e9),
-            tls: shared.cipher.get().cloned().unwrap_or_else(|| "none".into()),
+            tls: shared
+                .cipher
+                .get()
+                .cloned()
+                .unwrap_or_else(|| "none".into()),
             totals,
         }
     }

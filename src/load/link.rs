@@ -146,7 +146,9 @@ impl Link {
                     Ok(n) => rest = &rest[n..],
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
                     // Not connected yet counts as not writable yet.
-                    Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => {
+                    Err(e)
+                        if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) =>
+                    {
                         break;
                     }
                     Err(e) => return Err(e),

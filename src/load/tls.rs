@@ -55,8 +55,11 @@ pub(super) fn setup(tls: &Tls, address: &Address) -> Result<Option<TlsSetup>, Lo
         Address::Tcp { host, .. } => host.clone(),
         Address::Socket(_) => "localhost".into(),
     };
-    let name = ServerName::try_from(host.clone())
-        .map_err(|_| LoadError::Tls(format!("`{host}` is not a name that a certificate can carry")))?;
+    let name = ServerName::try_from(host.clone()).map_err(|_| {
+        LoadError::Tls(format!(
+            "`{host}` is not a name that a certificate can carry"
+        ))
+    })?;
     Ok(Some(TlsSetup {
         config: Arc::new(config),
         name,
@@ -108,7 +111,12 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -117,7 +125,12 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

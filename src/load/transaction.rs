@@ -578,9 +578,7 @@ impl Client {
             Step::Begin => "BEGIN".into(),
             Step::Commit => "COMMIT".into(),
             Step::RollbackAndRetry | Step::RollbackAndLeave => "ROLLBACK".into(),
-            Step::Prepare | Step::Statement => {
-                template(self.command(ctx), self.progress.table)
-            }
+            Step::Prepare | Step::Statement => template(self.command(ctx), self.progress.table),
         };
         let hint = super::hints::statement(code);
         Err(Trouble::Fatal(format!(

@@ -27,7 +27,7 @@ pub struct PrivateServer {
     folder: tempfile::TempDir,
 }
 
-/// `mysqld` of MySQL, if one was named or put into target/ by tests/servers/mysql-9.7.sh.
+/// The `mysqld` to test with, if one was named or put into target/ by tests/servers/mysql-9.7.sh.
 pub fn mysql_binary() -> Option<PathBuf> {
     let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/servers/mysql-9.7/mysqld");
     std::env::var_os("CAPBENCH_TEST_MYSQL")
@@ -73,7 +73,7 @@ impl PrivateServer {
             "{}",
             String::from_utf8_lossy(&done.stderr)
         );
-        let mut all = vec!["--mysqlx=OFF", "--secure-file-priv="];
+        let mut all = vec!["--mysqlx=OFF", "--secure-file-priv=", "--sync-binlog=0"];
         all.extend(options);
         Self::start(binary, folder, &all)
     }
@@ -88,6 +88,8 @@ impl PrivateServer {
             .arg(format!("--pid-file={}", path("pid")))
             .arg(format!("--log-error={}", path("log")))
             .arg("--skip-networking")
+            .arg("--innodb-flush-log-at-trx-commit=0")
+            .arg("--innodb-doublewrite=OFF")
             .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -138,7 +138,9 @@ mod tests {
         Execute::integer(&mut out, -2);
         Execute::text(&mut out, |out| out.extend_from_slice(b"ab"));
         execute.finish(&mut out);
-        let mut expected = vec![26, 0, 0, 0, 0x17, 7, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 8, 0, 253, 0];
+        let mut expected = vec![
+            26, 0, 0, 0, 0x17, 7, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 8, 0, 253, 0,
+        ];
         expected.extend_from_slice(&(-2i64).to_le_bytes());
         expected.extend_from_slice(&[2, b'a', b'b']);
         expected[0] = 27;
@@ -167,7 +169,12 @@ mod tests {
 
     #[test]
     fn commands_over_16_mib_are_split() {
-        for len in [MAX_PAYLOAD - 2, MAX_PAYLOAD - 1, MAX_PAYLOAD, 2 * MAX_PAYLOAD] {
+        for len in [
+            MAX_PAYLOAD - 2,
+            MAX_PAYLOAD - 1,
+            MAX_PAYLOAD,
+            2 * MAX_PAYLOAD,
+        ] {
             let mut out = b"before".to_vec();
             query(&mut out, |out| out.resize(out.len() + len, b'x'));
             let mut rest = &out[6..];

@@ -181,16 +181,19 @@ impl Login {
         }
         // The length of the nonce stands 21 bytes behind the version; mysql_common computes with it
         // as a signed byte and overflows above 127.
-        let version = payload.iter().position(|&b| b == 0).ok_or(malformed.clone())?;
+        let version = payload
+            .iter()
+            .position(|&b| b == 0)
+            .ok_or(malformed.clone())?;
         if payload.get(version + 21).is_none_or(|&len| len > 127) {
             return Err(malformed);
         }
         let handshake =
             HandshakePacket::deserialize((), &mut ParseBuf(payload)).map_err(|_| malformed)?;
         let server = handshake.capabilities();
-        if !server
-            .contains(CapabilityFlags::CLIENT_PROTOCOL_41 | CapabilityFlags::CLIENT_SECURE_CONNECTION)
-        {
+        if !server.contains(
+            CapabilityFlags::CLIENT_PROTOCOL_41 | CapabilityFlags::CLIENT_SECURE_CONNECTION,
+        ) {
             return Err(WireError::Protocol(9));
         }
         self.connection_id = handshake.connection_id();
@@ -260,9 +263,7 @@ impl Login {
         let attributes = self
             .capabilities
             .contains(CapabilityFlags::CLIENT_CONNECT_ATTRS)
-            .then(|| {
-                HashMap::from([(String::from("program_name"), String::from("capbench"))])
-            });
+            .then(|| HashMap::from([(String::from("program_name"), String::from("capbench"))]));
         let response = HandshakeResponse::new(
             Some(proof),
             (5, 5, 3),
@@ -392,5 +393,7 @@ fn usable(pem: &[u8], len: usize) -> bool {
     let key: &[u8] = key.as_ref();
     key.first() == Some(&0x30)
         && key.len() > len + 42 + 40
-        && key.windows(11).any(|w| w == b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01")
+        && key
+            .windows(11)
+            .any(|w| w == b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01")
 }
