@@ -13,7 +13,7 @@ use super::signals::Signals;
 use super::stats::mean_of;
 use super::{cell, compare, criteria, headline, limit};
 use crate::plan::Step;
-use crate::record::{Run, VariantRecord};
+use crate::record::{DatasetFacts, Run, VariantRecord};
 use crate::units::PerSecond;
 
 /// Draws every conclusion that a run's records support.
@@ -354,7 +354,7 @@ fn notes(run: &Run, cells: &[CellSummary], ladders: &[LadderFinding]) -> Vec<Str
             cells.len()
         ));
     }
-    if let Some(ratio) = run.dataset.as_ref().and_then(|d| d.ratio())
+    if let Some(ratio) = run.dataset.as_ref().and_then(DatasetFacts::ratio)
         && ratio < 2.0
     {
         notes.push(format!(

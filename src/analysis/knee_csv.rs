@@ -1,5 +1,7 @@
 //! The core of `capbench knee FILE.csv`: a ladder from a CSV text, and the answer as JSON and text.
 
+use std::fmt::Write as _;
+
 use super::findings::Limit;
 use super::knee::{Knee, KneeKind, LadderPoint};
 use super::limit;
@@ -261,25 +263,25 @@ pub fn knee_text(knee: &Knee) -> String {
     text.push('\n');
     match limit.threads {
         Some(threads) => {
-            text.push_str(&format!(
+            let _ = write!(
+                text,
                 "Recommended limit: {threads} threads ({}).\n",
                 limit.why
-            ));
+            );
             if let Some(planning) = limit.planning {
-                text.push_str(&format!("Throughput to plan with: {planning}.\n"));
+                let _ = write!(text, "Throughput to plan with: {planning}.\n");
             }
         }
-        None => text.push_str(&format!("Recommended limit: none ({}).\n", limit.why)),
+        None => {
+            let _ = write!(text, "Recommended limit: none ({}).\n", limit.why);
+        }
     }
     if !limit.refine.is_empty() {
         let steps: Vec<String> = limit.refine.iter().map(u32::to_string).collect();
-        text.push_str(&format!(
-            "To refine, run {} threads.\n",
-            steps.join(" and ")
-        ));
+        let _ = write!(text, "To refine, run {} threads.\n", steps.join(" and "));
     }
     for note in &knee.notes {
-        text.push_str(&format!("Note: {note}.\n"));
+        let _ = write!(text, "Note: {note}.\n");
     }
     text
 }

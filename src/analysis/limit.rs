@@ -33,7 +33,7 @@ pub(crate) fn recommend(knee: &Knee, criteria: &Criteria) -> Limit {
         .threads
         .and_then(|n| points.iter().position(|p| p.threads == n))
     else {
-        limit.why = "no valid step".to_owned();
+        "no valid step".clone_into(&mut limit.why);
         return limit;
     };
     match knee.kind {
@@ -163,7 +163,7 @@ fn three_quarters(threads: u32) -> u32 {
         .max(1)
 }
 
-/// √(N_k·N_{k+1}), and √(N_{k−1}·N_k) if the range spans it; only steps that were not measured.
+/// `√(N_k·N_{k+1})`, and `√(N_{k−1}·N_k)` if the range spans it; only steps that were not measured.
 fn refine(knee: &Knee, k: usize) -> Vec<u32> {
     let points = &knee.points;
     let between = |a: &LadderPoint, b: &LadderPoint| {

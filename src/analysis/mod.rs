@@ -13,6 +13,7 @@ pub mod knee;
 pub mod knee_csv;
 mod ladder;
 mod limit;
+mod rules;
 mod signals;
 mod stats;
 mod steady;
