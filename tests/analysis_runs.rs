@@ -1,5 +1,11 @@
 //! Whole runs to findings: validity, limits, criteria, exit codes, bottlenecks, comparisons.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::float_cmp,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)]
 
 use std::collections::BTreeMap;
 

@@ -439,7 +439,7 @@ fn verdict_words(verdict: EffectVerdict) -> &'static str {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)]
 mod tests {
     use super::*;
     use rand_distr::{Distribution, StandardNormal};

@@ -263,31 +263,31 @@ pub fn knee_text(knee: &Knee) -> String {
     text.push('\n');
     match limit.threads {
         Some(threads) => {
-            let _ = write!(
+            let _ = writeln!(
                 text,
-                "Recommended limit: {threads} threads ({}).\n",
+                "Recommended limit: {threads} threads ({}).",
                 limit.why
             );
             if let Some(planning) = limit.planning {
-                let _ = write!(text, "Throughput to plan with: {planning}.\n");
+                let _ = writeln!(text, "Throughput to plan with: {planning}.");
             }
         }
         None => {
-            let _ = write!(text, "Recommended limit: none ({}).\n", limit.why);
+            let _ = writeln!(text, "Recommended limit: none ({}).", limit.why);
         }
     }
     if !limit.refine.is_empty() {
         let steps: Vec<String> = limit.refine.iter().map(u32::to_string).collect();
-        let _ = write!(text, "To refine, run {} threads.\n", steps.join(" and "));
+        let _ = writeln!(text, "To refine, run {} threads.", steps.join(" and "));
     }
     for note in &knee.notes {
-        let _ = write!(text, "Note: {note}.\n");
+        let _ = writeln!(text, "Note: {note}.");
     }
     text
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)]
 mod tests {
     use super::super::knee::{DEFAULT_GAIN, from_points};
     use super::*;

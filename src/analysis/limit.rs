@@ -203,7 +203,7 @@ fn finish(limit: &mut Limit, points: &[LadderPoint], criteria: &Criteria) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)]
 mod tests {
     use super::super::knee::{DEFAULT_GAIN, from_points};
     use super::*;
