@@ -847,3 +847,16 @@ fn an_open_loop_shows_the_highest_rate_that_was_held() {
     assert_eq!(findings.criteria[0].outcome, Outcome::Pass);
     assert_eq!(findings.headline.exit_code, 0);
 }
+
+#[test]
+fn what_is_not_yet_full_at_the_knee_is_looked_for_one_step_on() {
+    let (primary, _, _, findings) = bottleneck(&PLATEAU, |n, _| {
+        let user = if n > 32 { 0.8 } else { 0.6 };
+        (
+            server_samples(n, &[], &[]),
+            host_samples(user, 0.15, 0.0, &[], &[(host::RUNNABLE, 20.0)]),
+        )
+    });
+    assert_eq!(primary, Cause::Cpu);
+    assert_eq!(findings.ladders[0].bottleneck.as_ref().unwrap().threads, 64);
+}

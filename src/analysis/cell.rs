@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::findings::{CellSummary, Fairness, Latencies, Steadiness, Validity, Window};
 use super::signals::Signals;
 use super::stats::{mean, series_se, variance};
-use super::steady;
 use super::validity::{self, Context, closed};
+use super::{steady, swings};
 use crate::record::{CellRecord, ErrorCount, Interval, Latency, Phase, Run};
 use crate::units::{PerSecond, Ratio};
 
@@ -95,7 +95,8 @@ pub(crate) fn summarise(run: &Run, cell: &CellRecord) -> (CellSummary, Signals) 
         dropped: cut.drop,
     });
     let kept_series = &throughputs[cut.drop.min(whole)..];
-    let signals = Signals::read(cell, window, totals.rate(totals.done));
+    let mut signals = Signals::read(cell, window, totals.rate(totals.done));
+    signals.swing = swings::find(kept_series, usual);
     let mut summary = figures(cell, &totals, window, closed);
     summary.steadiness = window.map(|_| Steadiness { ..cut.steadiness });
     summary.tps_se = series_se(kept_series).map(Ratio);

@@ -38,10 +38,7 @@ pub(crate) fn recommend(knee: &Knee, criteria: &Criteria) -> Limit {
     };
     match knee.kind {
         KneeKind::Insufficient => {
-            limit.why = format!(
-                "no limit: {} valid step(s), at least 3 are needed",
-                points.len()
-            );
+            limit.why = format!("{} valid step(s), at least 3 are needed", points.len());
         }
         kind => {
             let (at, basis) = base(knee, k, kind);
@@ -90,7 +87,7 @@ fn choose(
                 None => {
                     limit.p95_never_met = true;
                     limit.why = format!(
-                        "no limit to recommend: no step up to {} threads keeps p95 within {slo}",
+                        "no step up to {} threads keeps p95 within {slo}",
                         points[base].threads
                     );
                     return;
@@ -114,7 +111,7 @@ fn choose(
     if !reached {
         limit.step = Some(last);
         limit.throughput = Some(points[k].tps);
-        limit.why = format!("no limit found up to {last} threads: the ladder ends before the knee");
+        limit.why = format!("the ladder ends before the knee, no limit found up to {last} threads");
         return;
     }
     if base == k && cliff_follows(points, k) {

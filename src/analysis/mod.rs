@@ -17,6 +17,7 @@ mod rules;
 mod signals;
 mod stats;
 mod steady;
+mod swings;
 mod validity;
 
 pub use analyse::analyse;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::findings::Window;
 use super::stats::mean;
+use super::swings::Swing;
 use crate::probe::names::{host, server};
 use crate::record::{CellRecord, Sample};
 use crate::units::PerSecond;
@@ -79,6 +80,8 @@ pub(crate) struct Signals {
     pub(crate) semi_sync_share: Option<f64>,
     pub(crate) flow_control: Option<f64>,
     pub(crate) rows_per_statement: Option<f64>,
+    // capbench's own intervals.
+    pub(crate) swing: Option<Swing>,
 }
 
 impl Signals {
