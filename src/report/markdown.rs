@@ -5,8 +5,17 @@ use comfy_table::{Cell, CellAlignment, Table};
 
 use super::figures::MISSING;
 
-/// Text such that GitHub shows it literally, within a line or a table cell.
+/// Text such that GitHub shows it literally, also at the start of a line.
 pub(super) fn escaped(text: &str) -> String {
+    escaped_at(text, true)
+}
+
+/// Text for a table cell, where no heading, list or quotation can begin.
+pub(super) fn escaped_cell(text: &str) -> String {
+    escaped_at(text, false)
+}
+
+fn escaped_at(text: &str, line_start: bool) -> String {
     let chars: Vec<char> = one_line(text).chars().collect();
     let word = |i: Option<usize>| {
         i.and_then(|i| chars.get(i))
@@ -22,10 +31,11 @@ pub(super) fn escaped(text: &str) -> String {
             '~' => next == Some('~') || i.checked_sub(1).is_some_and(|p| chars[p] == '~'),
             '&' => next.is_some_and(|n| n.is_ascii_alphabetic() || n == '#'),
             // Only at the start of a line do these begin a heading, a quotation or a list.
-            '#' | '>' => i == 0,
-            '-' | '+' => i == 0 && next.is_none_or(|n| n == ' ' || n == c),
+            '#' | '>' => line_start && i == 0,
+            '-' | '+' => line_start && i == 0 && next.is_none_or(|n| n == ' ' || n == c),
             '.' | ')' => {
-                i > 0
+                line_start
+                    && i > 0
                     && i <= 9
                     && chars[..i].iter().all(char::is_ascii_digit)
                     && next.is_none_or(|n| n == ' ')
@@ -138,6 +148,7 @@ mod tests {
         assert_eq!(escaped("<img src=x>"), "\\<img src=x>");
         assert_eq!(escaped("# no\nheading"), "\\# no heading");
         assert_eq!(escaped("- no list"), "\\- no list");
+        assert_eq!(escaped_cell("> 0.1 %"), "> 0.1 %");
         assert_eq!(escaped("-3.4"), "-3.4");
         assert_eq!(escaped("1. no list"), "1\\. no list");
         assert_eq!(escaped("v1. x"), "v1. x");
