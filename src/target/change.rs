@@ -69,7 +69,9 @@ impl Server {
             .iter()
             .map(|s| (s.name.clone(), shown(&s.value)))
             .collect();
-        self.read_back(&asked, &before)
+        let applied = self.read_back(&asked, &before)?;
+        self.before_variants = self.variables()?;
+        Ok(applied)
     }
 
     /// SET GLOBAL, journalled.
