@@ -12,9 +12,9 @@ use crate::record::Flavour;
 /// Connections beside the load: administrator, capbench's own, probe, guard, the killer of hung
 /// queries, and room for a DBA who looks on.
 const CONTROL_CONNECTIONS: u64 = 10;
-/// Default of max_connections in all flavours.
+/// Default of `max_connections` in all flavours.
 const DEFAULT_MAX_CONNECTIONS: u64 = 151;
-/// Default of max_prepared_stmt_count in all flavours.
+/// Default of `max_prepared_stmt_count` in all flavours.
 const DEFAULT_MAX_PREPARED: u64 = 16_382;
 /// Files that capbench holds open beside one socket a client.
 const OWN_FILES: u64 = 64;

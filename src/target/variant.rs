@@ -21,7 +21,7 @@ const OPERATOR_ATTEMPTS: u32 = 3;
 struct Route {
     /// By SET GLOBAL, after any restart.
     global: Vec<Setting>,
-    /// By SET PERSIST or, if the flag says read-only, SET PERSIST_ONLY, before the restart.
+    /// By SET PERSIST or, if the flag says read-only, SET `PERSIST_ONLY`, before the restart.
     persist: Vec<(Setting, bool)>,
     /// As start-up options: of the private server, or for the hook.
     options: Vec<Setting>,
