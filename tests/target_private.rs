@@ -265,9 +265,11 @@ fn a_bad_option_shows_the_servers_words() {
         if let Place::Managed(managed) = &mut plan.target.place {
             managed.options.push(setting("no_such_variable", 1));
         }
-        let error = Server::open(&plan, &mut Journal::in_memory(), &Interrupt::new())
+        let mut journal = Journal::in_memory();
+        let error = Server::open(&plan, &mut journal, &Interrupt::new())
             .unwrap_err()
             .to_string();
+        assert!(journal.pending().is_empty());
         assert!(
             error.contains("no-such-variable") && error.contains("hint:"),
             "{error}"
@@ -300,6 +302,10 @@ fn a_setting_for_the_run_that_only_a_start_makes_holds_through_restarts() {
             .apply_variant(&plan, &plan.variants[1], &mut journal, &Unattended)
             .unwrap();
         assert!(record.restarted);
+        assert!(
+            record.differs.is_empty(),
+            "the run's settings are no difference"
+        );
         let now = server.variables().unwrap();
         assert_eq!(now["innodb_sort_buffer_size"], "2097152");
         assert_eq!(now["max_connections"], "99");

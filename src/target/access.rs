@@ -4,15 +4,15 @@ use super::TargetError;
 use super::connect::Control;
 use super::variables::is_name;
 
-/// ER_UNKNOWN_SYSTEM_VARIABLE
+/// `ER_UNKNOWN_SYSTEM_VARIABLE`
 const UNKNOWN: u16 = 1193;
-/// ER_LOCAL_VARIABLE: a session variable.
+/// `ER_LOCAL_VARIABLE`: a session variable.
 const LOCAL: u16 = 1228;
-/// ER_INCORRECT_GLOBAL_LOCAL_VAR: “read only variable”, “SESSION variable”, “non persistent read only variable”.
+/// `ER_INCORRECT_GLOBAL_LOCAL_VAR`: “read only variable”, “SESSION variable”, “non persistent read only variable”.
 const INCORRECT: u16 = 1238;
-/// ER_PARSE_ERROR, of a server that has no SET PERSIST.
+/// `ER_PARSE_ERROR`, of a server that has no SET PERSIST.
 const PARSE: u16 = 1064;
-/// ER_SPECIFIC_ACCESS_DENIED_ERROR, ER_PERSIST_ONLY_ACCESS_DENIED_ERROR, ER_ACCESS_DENIED
+/// `ER_SPECIFIC_ACCESS_DENIED_ERROR`, `ER_PERSIST_ONLY_ACCESS_DENIED_ERROR`, `ER_ACCESS_DENIED`
 const DENIED: [u16; 3] = [1227, 3630, 1142];
 
 /// What `SET` can do with a variable.
@@ -43,7 +43,7 @@ pub(crate) fn persist(control: &mut Control, name: &str) -> Result<Access, Targe
 /// Asks the server to set the variable to the value it has, together with `version`, which nobody can
 /// set: a SET statement is all or nothing, so that it always fails and changes nothing, and the error says
 /// whether it was the variable or `version` that failed. Seen so on MariaDB 10.11 and MySQL 9.7; MariaDB's
-/// information_schema.system_variables would tell too, but nothing comparable exists in MySQL.
+/// `information_schema.system_variables` would tell too, but nothing comparable exists in MySQL.
 fn dry_run(control: &mut Control, scope: &str, name: &str) -> Result<Access, TargetError> {
     if !is_name(name) {
         return Ok(Access::Unknown);

@@ -14,9 +14,9 @@ use super::variables::{literal, quoted, shown};
 use crate::plan::Setting;
 use crate::record::AppliedSetting;
 
-/// ER_WRONG_TYPE_FOR_VAR
+/// `ER_WRONG_TYPE_FOR_VAR`
 const WRONG_TYPE: u16 = 1232;
-/// ER_BUFPOOL_RESIZE_INPROGRESS
+/// `ER_BUFPOOL_RESIZE_INPROGRESS`
 const RESIZING: u16 = 3166;
 
 /// A change that was made and not yet undone.
@@ -69,7 +69,9 @@ impl Server {
             .iter()
             .map(|s| (s.name.clone(), shown(&s.value)))
             .collect();
-        self.read_back(&asked, &before)
+        let applied = self.read_back(&asked, &before)?;
+        self.before_variants = self.variables()?;
+        Ok(applied)
     }
 
     /// SET GLOBAL, journalled.
@@ -112,7 +114,7 @@ impl Server {
         }
     }
 
-    /// SET PERSIST (PERSIST_ONLY for a variable that is read-only while the server runs), journalled.
+    /// SET PERSIST (`PERSIST_ONLY` for a variable that is read-only while the server runs), journalled.
     pub(super) fn set_persist(
         &mut self,
         setting: &Setting,

@@ -12,9 +12,9 @@ use crate::record::Flavour;
 /// Connections beside the load: administrator, capbench's own, probe, guard, the killer of hung
 /// queries, and room for a DBA who looks on.
 const CONTROL_CONNECTIONS: u64 = 10;
-/// Default of max_connections in all flavours.
+/// Default of `max_connections` in all flavours.
 const DEFAULT_MAX_CONNECTIONS: u64 = 151;
-/// Default of max_prepared_stmt_count in all flavours.
+/// Default of `max_prepared_stmt_count` in all flavours.
 const DEFAULT_MAX_PREPARED: u64 = 16_382;
 /// Files that capbench holds open beside one socket a client.
 const OWN_FILES: u64 = 64;
@@ -148,6 +148,7 @@ fn server_limits(
     };
     let mut limits = Vec::new();
     let mut check = |name: &str, needed: u64, why: String| {
+        limits.extend(variant_limits(plan, name, needed, &why));
         if let Some(available) = available(name).filter(|a| *a < needed) {
             limits.push(Limit {
                 name: name.to_owned(),
@@ -225,6 +226,29 @@ fn server_limits(
         });
     }
     limits
+}
+
+/// Variants that set a limit lower than the ladder needs.
+fn variant_limits(plan: &Plan, name: &str, needed: u64, why: &str) -> Vec<Limit> {
+    let value = |setting: &Setting| match setting.value {
+        SettingValue::Integer(n) if setting.name == name => u64::try_from(n).ok(),
+        _ => None,
+    };
+    plan.variants
+        .iter()
+        .flat_map(|v| v.set.iter().chain(&v.options).map(move |s| (v, s)))
+        .filter_map(|(variant, setting)| {
+            let available = value(setting).filter(|n| *n < needed)?;
+            Some(Limit {
+                name: name.to_owned(),
+                needed,
+                available,
+                why: format!("variant `{}` sets it so, against {why}", variant.name),
+                fix: format!("at least {needed} in the variant, or fewer clients in the ladder"),
+                blocking: true,
+            })
+        })
+        .collect()
 }
 
 /// To the next round figure, so that a statement to paste looks like one a person would write.
@@ -331,7 +355,7 @@ fn ports(needs: &Needs) -> Option<Limit> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
-    use super::super::testing::{plan, program};
+    use super::super::testing::{plan, program, setting, variant};
     use super::*;
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -402,6 +426,20 @@ mod tests {
             names(&server_limits(&plan, &defaults(), Flavour::MySql)),
             ["max_connections"]
         );
+    }
+
+    #[test]
+    fn a_variant_that_sets_a_limit_too_low_is_found() {
+        let mut plan = plan();
+        plan.ladder.steps = vec![Step::Threads(100)];
+        let mut low = variant("few connections");
+        low.set = vec![setting("max_connections", 109)];
+        plan.variants.push(low);
+        let limits = server_limits(&plan, &defaults(), Flavour::MySql);
+        assert_eq!(names(&limits), ["max_connections"]);
+        assert!(limits[0].why.contains("`few connections`"));
+        plan.variants[1].set = vec![setting("max_connections", 110)];
+        assert!(server_limits(&plan, &defaults(), Flavour::MySql).is_empty());
     }
 
     #[test]

@@ -55,7 +55,9 @@ pub struct Server {
     pub(super) run_settings: Vec<Setting>,
     pub(super) run_changes: Vec<Change>,
     pub(super) variant_changes: Vec<Change>,
-    /// Variables under the first variant that was applied.
+    /// Variables as the run's settings have left them.
+    pub(super) before_variants: BTreeMap<String, String>,
+    /// Variables under the plan's first variant, once it was applied.
     pub(super) baseline: Option<BTreeMap<String, String>>,
     /// Everything is being put back: the user's wish to end must not cut that short.
     pub(super) restoring: bool,
@@ -113,6 +115,7 @@ impl Server {
             run_settings: Vec::new(),
             run_changes: Vec::new(),
             variant_changes: Vec::new(),
+            before_variants: BTreeMap::new(),
             baseline: None,
             restoring: false,
             raised: Vec::new(),
@@ -144,6 +147,25 @@ impl Server {
                 pid_file: private.pid_file(),
             },
         )?;
+        // Whatever fails from here on drops the private server, and its folder with it.
+        match Self::set_up_private(plan, managed, private, interrupt) {
+            Ok(mut server) => {
+                server.private_entry = Some(entry);
+                Ok(server)
+            }
+            Err(error) => {
+                journal.undone(entry)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn set_up_private(
+        plan: &Plan,
+        managed: &Managed,
+        private: PrivateServer,
+        interrupt: &Interrupt,
+    ) -> Result<Self, TargetError> {
         private.initialise(&managed.options, interrupt)?;
         let raised = private_limits(plan, private.flavour());
         let mut options: Vec<Setting> = raised.clone();
@@ -163,7 +185,6 @@ impl Server {
         let socket = Address::Socket(private.socket());
         let first = endpoint(socket.clone(), ADMIN_USER, Secret::default());
         let mut server = Self::new(plan, first.clone(), first, Some(private), interrupt);
-        server.private_entry = Some(entry);
         server.base_options = options;
         server.start_private()?;
 
@@ -249,6 +270,7 @@ impl Server {
 
     fn identify(&mut self) -> Result<(), TargetError> {
         self.identity = identity::identify(&mut self.control, &self.admin, self.private.is_some())?;
+        self.before_variants.clone_from(&self.identity.variables);
         Ok(())
     }
 

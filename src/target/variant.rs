@@ -21,7 +21,7 @@ const OPERATOR_ATTEMPTS: u32 = 3;
 struct Route {
     /// By SET GLOBAL, after any restart.
     global: Vec<Setting>,
-    /// By SET PERSIST or, if the flag says read-only, SET PERSIST_ONLY, before the restart.
+    /// By SET PERSIST or, if the flag says read-only, SET `PERSIST_ONLY`, before the restart.
     persist: Vec<(Setting, bool)>,
     /// As start-up options: of the private server, or for the hook.
     options: Vec<Setting>,
@@ -91,7 +91,7 @@ impl Server {
             }
             return Ok(false);
         }
-        let before = self.identity.variables.clone();
+        let before = self.before_variants.clone();
         let former = std::mem::take(&mut self.variant_changes);
         self.variant_options = variant
             .set
@@ -327,7 +327,7 @@ impl Server {
         let reference = self
             .baseline
             .clone()
-            .unwrap_or_else(|| self.identity.variables.clone());
+            .unwrap_or_else(|| self.before_variants.clone());
         let settings = self.read_back(asked, &reference)?;
         let now = self.variables()?;
         if is_baseline && self.baseline.is_none() {
