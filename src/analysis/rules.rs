@@ -141,7 +141,7 @@ impl Diagnosis<'_> {
             .is_none_or(|busy| busy < CPU_BUSY);
         // Think time keeps clients out of the server on purpose.
         let thinking = self.step.cells.iter().any(|c| c.think_time_ms > 0.0);
-        if outside && self.step.reference.saturated && inside.is_some() && cpu_free && !thinking {
+        if outside && self.step.reference.saturated && cpu_free && !thinking {
             if let Some(cv) = self.cv() {
                 self.weigh(
                     Cause::Network,
