@@ -860,3 +860,16 @@ fn what_is_not_yet_full_at_the_knee_is_looked_for_one_step_on() {
     assert_eq!(primary, Cause::Cpu);
     assert_eq!(findings.ladders[0].bottleneck.as_ref().unwrap().threads, 64);
 }
+
+#[test]
+fn few_clients_at_work_say_nothing_before_the_knee() {
+    let mut cells = ladder(&PLATEAU[..3]);
+    for cell in &mut cells {
+        cell.server = server_samples(cell.clients, &[], &[(server::THREADS_RUNNING, 2.5)]);
+        cell.host = host_samples(0.3, 0.1, 0.0, &[], &[(host::RUNNABLE, 2.0)]);
+    }
+    let mut run = run(cells, Criteria::default());
+    run.server = Some(identity(true));
+    let found = analyse(&run).ladders[0].bottleneck.clone().unwrap();
+    assert_eq!(found.primary, Cause::NotSaturated);
+}

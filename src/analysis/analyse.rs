@@ -202,6 +202,7 @@ fn diagnose(
                     .map(|m| m.summary.fairness.map(|f| f.spread.0)),
             )
         })),
+        saturated: !matches!(knee.kind, KneeKind::NotReached | KneeKind::Insufficient),
         knee_p95: combined[k].p95,
     };
     let look = |i: usize| {

@@ -25,6 +25,8 @@ pub(crate) struct Reference {
     pub(crate) read_ms: Option<f64>,
     /// Smallest unfairness.
     pub(crate) unfair: Option<f64>,
+    /// Whether the ladder reached its knee: before it few clients at work say nothing.
+    pub(crate) saturated: bool,
     /// p95 at the knee.
     pub(crate) knee_p95: Option<Millis>,
 }

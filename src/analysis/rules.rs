@@ -119,12 +119,6 @@ impl Diagnosis<'_> {
             self.missing
                 .push("network link: its speed is not known".to_owned());
         }
-        let inside = self
-            .step
-            .signals
-            .threads_running
-            .filter(|_| self.clients() >= MANY_CLIENTS)
-            .map(|running| running / self.clients());
         if self.clients() < MANY_CLIENTS {
             return;
         }
@@ -147,7 +141,7 @@ impl Diagnosis<'_> {
             .is_none_or(|busy| busy < CPU_BUSY);
         // Think time keeps clients out of the server on purpose.
         let thinking = self.step.cells.iter().any(|c| c.think_time_ms > 0.0);
-        if outside && inside.is_some() && cpu_free && !thinking {
+        if outside && self.step.reference.saturated && cpu_free && !thinking {
             if let Some(cv) = self.cv() {
                 self.weigh(
                     Cause::Network,
