@@ -19,7 +19,7 @@ use crate::workload::Program;
 
 /// The seed of a cell's random streams: from the plan's seed, the workload and the step, so that every
 /// variant and every pass is asked the same questions.
-pub fn stream_seed(seed: u64, workload: &str, step: Step) -> u64 {
+pub(super) fn stream_seed(seed: u64, workload: &str, step: Step) -> u64 {
     let mut hash = Sha256::new();
     hash.update(seed.to_le_bytes());
     hash.update(workload.as_bytes());
@@ -35,7 +35,7 @@ pub fn stream_seed(seed: u64, workload: &str, step: Step) -> u64 {
 }
 
 /// What the load engine is asked to do in a cell.
-pub fn spec(
+pub(super) fn spec(
     plan: &Plan,
     endpoint: &Endpoint,
     rows: u64,
@@ -75,7 +75,7 @@ pub fn spec(
 
 /// What a cell is called in progress lines.
 #[derive(Debug, Clone)]
-pub struct Label {
+pub(super) struct Label {
     /// `3/10`.
     pub position: String,
     /// `oltp_read_only 8 threads` and, with several variants, the variant's name.
@@ -83,7 +83,7 @@ pub struct Label {
 }
 
 /// Watches a cell while the engine drives it.
-pub struct CellObserver<'a> {
+pub(super) struct CellObserver<'a> {
     terminal: &'a Terminal,
     label: &'a Label,
     admin: &'a Endpoint,
@@ -96,7 +96,7 @@ pub struct CellObserver<'a> {
 
 impl<'a> CellObserver<'a> {
     /// An observer for one cell.
-    pub fn new(
+    pub(super) fn new(
         terminal: &'a Terminal,
         label: &'a Label,
         admin: &'a Endpoint,
@@ -193,7 +193,12 @@ fn interval_line(label: &Label, interval: &Interval) -> String {
 }
 
 /// The record of a cell that was not started, or whose clients never got as far as the release.
-pub fn blank(plan: &Plan, cell: &Cell, status: CellStatus, reason: Option<String>) -> CellRecord {
+pub(super) fn blank(
+    plan: &Plan,
+    cell: &Cell,
+    status: CellStatus,
+    reason: Option<String>,
+) -> CellRecord {
     let program = &plan.ladder.workloads[cell.workload];
     CellRecord {
         index: cell.index,
@@ -220,7 +225,7 @@ pub fn blank(plan: &Plan, cell: &Cell, status: CellStatus, reason: Option<String
 }
 
 /// Puts what the engine measured into a cell's record.
-pub fn filled(blank: CellRecord, outcome: LoadOutcome) -> CellRecord {
+pub(super) fn filled(blank: CellRecord, outcome: LoadOutcome) -> CellRecord {
     CellRecord {
         status: outcome.status,
         reason: outcome.reason,
@@ -243,7 +248,7 @@ pub fn filled(blank: CellRecord, outcome: LoadOutcome) -> CellRecord {
 ///
 /// # Errors
 /// The engine's, for what goes wrong before the clients are released.
-pub fn drive(
+pub(super) fn drive(
     spec: &LoadSpec,
     observer: &CellObserver<'_>,
     interrupt: &Interrupt,

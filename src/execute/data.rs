@@ -1,8 +1,8 @@
 //! The data of a run: every table layout that its workloads need, ready, reset, and removed at the end.
 
 use crate::dataset::{self, Progress, Resolved};
-use crate::plan::Plan;
-use crate::record::DatasetFacts;
+use crate::plan::{Plan, Warning};
+use crate::record::{DatasetFacts, Run};
 use crate::target::Server;
 use crate::terminal::{Bar, Terminal};
 use crate::workload::TableLayout;
@@ -88,6 +88,47 @@ pub(super) fn ready(
     }
     Ok(facts.unwrap_or_default())
 }
+
+/// Departures from the method that only the loaded data and the server can show.
+///
+/// `small-data`: less than twice the buffer pool, so memory is measured, not the database.
+/// `fits-page-cache`: InnoDB reads through the page cache of this host, and the data fits into it.
+pub(super) fn warnings(plan: &Plan, server: &Server, run: &Run) -> Vec<Warning> {
+    let mut found = Vec::new();
+    let Some(facts) = &run.dataset else {
+        return found;
+    };
+    if let Some(ratio) = facts.ratio().filter(|ratio| *ratio < MIN_BUFFER_POOLS) {
+        found.push(plan.warning(
+            "small-data",
+            format!(
+                "the data is {ratio:.1} times the buffer pool of {}, under {MIN_BUFFER_POOLS}: this measures memory rather than the database",
+                facts.buffer_pool
+            ),
+        ));
+    }
+    let identity = server.identity();
+    let method = identity
+        .variables
+        .get("innodb_flush_method")
+        .map_or("", String::as_str);
+    let direct = method.to_ascii_uppercase().starts_with("O_DIRECT");
+    if identity.local && !direct && facts.bytes < run.host.memory {
+        found.push(plan.warning(
+            "fits-page-cache",
+            format!(
+                "InnoDB reads through the page cache here (innodb_flush_method = {}), and {} of data fit into this host's {}: reads that miss the buffer pool may still come from memory",
+                if method.is_empty() { "n/a" } else { method },
+                facts.bytes,
+                run.host.memory
+            ),
+        ));
+    }
+    found
+}
+
+/// Data below this multiple of the buffer pool measures memory (product method: 2–3 times or more).
+const MIN_BUFFER_POOLS: f64 = 2.0;
 
 /// Puts every layout that was written to back to its first state.
 pub(super) fn reset(

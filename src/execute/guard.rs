@@ -14,7 +14,7 @@ const JUDGED_SECONDS: f64 = 10.0;
 
 /// Watches the intervals of one cell.
 #[derive(Debug)]
-pub struct Watch<'p> {
+pub(super) struct Watch<'p> {
     guard: &'p Guard,
     recent: VecDeque<Seen>,
 }
@@ -29,7 +29,7 @@ struct Seen {
 
 impl<'p> Watch<'p> {
     /// Nothing seen yet.
-    pub fn new(guard: &'p Guard) -> Self {
+    pub(super) fn new(guard: &'p Guard) -> Self {
         Self {
             guard,
             recent: VecDeque::new(),
@@ -38,7 +38,7 @@ impl<'p> Watch<'p> {
 
     /// Judges the last ten seconds (at least one interval) with `interval` as the newest. The discard at
     /// a cell's start is not judged by its latency. Returns why the ladder must end.
-    pub fn interval(
+    pub(super) fn interval(
         &mut self,
         interval: &Interval,
         server_cpu: Option<Ratio>,
@@ -104,7 +104,7 @@ impl<'p> Watch<'p> {
 }
 
 /// Why load may not run at `now`, by `guard.window` in local time; a window may pass midnight.
-pub fn outside_window(guard: &Guard, now: &ZonedDateTime) -> Option<String> {
+pub(super) fn outside_window(guard: &Guard, now: &ZonedDateTime) -> Option<String> {
     let (from, to) = guard.window?;
     let minute = u16::try_from(i32::from(now.hour()) * 60 + i32::from(now.minute())).unwrap_or(0);
     let inside = if from <= to {
@@ -127,20 +127,20 @@ pub fn outside_window(guard: &Guard, now: &ZonedDateTime) -> Option<String> {
 
 /// CPU use of the host between two looks; `None` when the server runs elsewhere or nothing can be read.
 #[derive(Debug)]
-pub struct HostCpu {
+pub(super) struct HostCpu {
     last: Option<(u64, u64)>,
 }
 
 impl HostCpu {
     /// Starts counting; a server that is not `local` has no figure.
-    pub fn new(local: bool) -> Self {
+    pub(super) fn new(local: bool) -> Self {
         Self {
             last: local.then(busy_and_total).flatten(),
         }
     }
 
     /// Busy share of all cores since the last call.
-    pub fn since_last(&mut self) -> Option<Ratio> {
+    pub(super) fn since_last(&mut self) -> Option<Ratio> {
         let before = self.last?;
         let now = busy_and_total()?;
         self.last = Some(now);

@@ -138,6 +138,18 @@ impl Session<'_> {
         )?;
         self.run.dataset = Some(facts);
         self.resolved = Some(resolved);
+        for warning in data::warnings(self.plan, self.server, self.run) {
+            // The plan may have said it already, from what it states.
+            if self
+                .run
+                .warnings
+                .iter()
+                .all(|known| known.name != warning.name)
+            {
+                self.terminal.warning(&warning);
+                self.run.warnings.push(warning);
+            }
+        }
         self.save()
     }
 

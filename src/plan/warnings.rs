@@ -41,11 +41,7 @@ pub static WARNINGS: &[(&str, &str)] = &[
     ),
     (
         "weak-load-machine",
-        "the load machine has less than half the server's cores",
-    ),
-    (
-        "small-generator",
-        "the load machine has under 4 GB of memory",
+        "the load machine has under 4 GB of memory, or less than half the server's cores where these can be seen",
     ),
     (
         "stolen-cpu",

@@ -29,7 +29,7 @@ const BYPASSING: [&str; 4] = [
 ];
 
 /// What speaks against this server, its network and this machine, as warnings: `same-host`, `round-trip`,
-/// `round-trip-high`, `public-address`, `super-load-account`, `small-generator`, `stolen-cpu`, `unencrypted`.
+/// `round-trip-high`, `public-address`, `super-load-account`, `weak-load-machine`, `stolen-cpu`, `unencrypted`.
 pub fn warnings(plan: &Plan, server: &mut Server, host: &HostFacts) -> Vec<Warning> {
     let identity = server.identity();
     let mut found = facts(identity.local, identity.round_trip, host);
@@ -76,7 +76,7 @@ fn facts(local: bool, round_trip: Millis, host: &HostFacts) -> Vec<Finding> {
     }
     if host.memory.0 > 0 && host.memory < MIN_MEMORY {
         found.push((
-            "small-generator",
+            "weak-load-machine",
             format!("the load machine has {}, under {MIN_MEMORY}", host.memory),
         ));
     }
@@ -200,7 +200,7 @@ mod tests {
         };
         assert_eq!(
             names(&facts(false, Millis(0.1), &weak)),
-            ["small-generator", "stolen-cpu"]
+            ["weak-load-machine", "stolen-cpu"]
         );
         // Unknown memory is not small memory.
         assert_eq!(

@@ -447,6 +447,13 @@ impl PrivateServer {
             .filter(|l| !l.contains("[Note]") && !l.contains("[System]"))
             .collect();
         let lines = if telling.is_empty() { lines } else { telling };
+        // An installer ends with a page of general advice; what the server said stands before it.
+        let errors: Vec<&str> = lines
+            .iter()
+            .copied()
+            .filter(|l| l.contains("[ERROR]") || l.contains("FATAL"))
+            .collect();
+        let lines = if errors.is_empty() { lines } else { errors };
         lines[lines.len().saturating_sub(LOG_LINES)..]
             .iter()
             .fold(String::new(), |all, line| all + "\n  | " + line)

@@ -271,6 +271,11 @@ impl Server {
     fn identify(&mut self) -> Result<(), TargetError> {
         self.identity = identity::identify(&mut self.control, &self.admin, self.private.is_some())?;
         self.before_variants.clone_from(&self.identity.variables);
+        // The way the load goes, as the load's account: a login that does not work is found here.
+        let mut load = self.load.clone();
+        load.database = None;
+        let limit = load.connect_timeout;
+        self.identity.round_trip = identity::round_trip(&mut Control::new(load, Some(limit)))?;
         Ok(())
     }
 
