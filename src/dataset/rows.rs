@@ -190,8 +190,7 @@ mod tests {
             from_lines
         );
         let brackets = String::from_utf8(brackets).unwrap().replace('\'', "");
-        let expected: String = from_lines.iter().map(|l| format!("({l}),")).collect();
-        assert_eq!(brackets, expected);
+        assert_eq!(brackets, format!("({}),", from_lines.join("),(")));
     }
 
     proptest! {

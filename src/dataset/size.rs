@@ -271,9 +271,11 @@ mod tests {
             ratio in 0.01..20.0_f64,
             pool in 0..(1_u64 << 44),
         ) {
-            let wanted = ratio * pool as f64;
-            let sizes = [DataSize::BufferPools(ratio), DataSize::Bytes(Bytes(wanted as u64))];
-            for size in sizes {
+            let sizes = [
+                (DataSize::BufferPools(ratio), ratio * pool as f64),
+                (DataSize::Bytes(Bytes(pool)), pool as f64),
+            ];
+            for (size, wanted) in sizes {
                 let resolved = plan_size(&dataset(tables, size), Bytes(pool));
                 prop_assert!(resolved.estimated.0 as f64 >= wanted * 0.999);
                 prop_assert!(resolved.rows >= 1 && resolved.tables >= 1);
