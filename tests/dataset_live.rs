@@ -17,6 +17,7 @@ use capbench::record::DatasetFacts;
 use capbench::units::Bytes;
 use capbench::workload::{Access, Distribution, TableLayout};
 use dataset_support::{PrivateServer, mysql_binary, plan};
+use mysql::prelude::Queryable as _;
 
 #[test]
 fn on_mariadb() {
@@ -44,6 +45,9 @@ fn all(server: &PrivateServer) {
     empty_layouts_stand_beside(server);
     cleans_up_its_own_only(server);
     hits_the_stated_size(server);
+    loads_one_table_by_many(server);
+    refuses_a_read_only_server(server);
+    keeps_a_second_one_out(server);
 }
 
 fn resolved(plan: &Plan) -> Resolved {
@@ -411,9 +415,9 @@ fn accepts_existing_tables(server: &PrivateServer) {
     ];
     for (sql, expected) in refusals {
         let mut conn = server.conn();
-        mysql::prelude::Queryable::query_drop(&mut conn, "USE existing_tables").unwrap();
-        mysql::prelude::Queryable::query_drop(&mut conn, "SET sql_mode = ''").unwrap();
-        mysql::prelude::Queryable::query_drop(&mut conn, sql).unwrap();
+        conn.query_drop("USE existing_tables").unwrap();
+        conn.query_drop("SET sql_mode = ''").unwrap();
+        conn.query_drop(sql).unwrap();
         let error = prepare(server, &plan).unwrap_err().to_string();
         assert!(
             error.contains(expected) && error.contains("sbtest2"),
@@ -500,6 +504,54 @@ fn cleans_up_its_own_only(server: &PrivateServer) {
     assert_eq!(count_tables(server, "own_database", "%"), "1");
     let nothing = dataset::cleanup(&server.endpoint(), "no_such_database").unwrap();
     assert_eq!(nothing, dataset::Cleaned::default());
+}
+
+/// Several streams into one table, whichever way the server takes them, give the rows of one stream.
+fn loads_one_table_by_many(server: &PrivateServer) {
+    let mut plan = plan("one_table", 110_000);
+    plan.dataset.tables = 1;
+    for (threads, auto_inc) in [(1, true), (4, true), (4, false)] {
+        plan.dataset.load_threads = threads;
+        plan.dataset.auto_inc = auto_inc;
+        dataset::mark_dirty(&server.endpoint(), &plan, TableLayout::Standard).unwrap_or_default();
+        assert_eq!(prepare(server, &plan).unwrap().origin, "loaded");
+        verify(server, &plan, 110_000).unwrap();
+    }
+    cleanup_all(server, &["one_table"]);
+}
+
+/// An administrator's rights would bypass it, and damage a replica.
+fn refuses_a_read_only_server(server: &PrivateServer) {
+    server.run("SET GLOBAL read_only = ON");
+    let error = prepare(server, &plan("read_only", 10))
+        .unwrap_err()
+        .to_string();
+    server.run("SET GLOBAL read_only = OFF");
+    assert!(
+        error.contains("read_only") && error.contains("hint: "),
+        "{error}"
+    );
+    assert_eq!(
+        server.value(
+            "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'read_only'"
+        ),
+        "0"
+    );
+}
+
+/// Two at once would drop each other's tables.
+fn keeps_a_second_one_out(server: &PrivateServer) {
+    let plan = plan("locked", 10);
+    let mut conn = server.conn();
+    let got: Option<u8> = conn
+        .query_first("SELECT GET_LOCK('capbench locked', 1)")
+        .unwrap();
+    assert_eq!(got, Some(1));
+    let error = prepare(server, &plan).unwrap_err().to_string();
+    assert!(error.contains("another capbench"), "{error}");
+    drop(conn);
+    prepare(server, &plan).unwrap();
+    cleanup_all(server, &["locked"]);
 }
 
 fn hits_the_stated_size(server: &PrivateServer) {

@@ -2,6 +2,7 @@
 
 mod access;
 mod error;
+mod fields;
 mod keys;
 mod library;
 mod mix;
