@@ -72,6 +72,29 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// An interval in which nothing happened.
+    pub fn empty(start: f64, end: f64, phase: Phase) -> Self {
+        Self {
+            start,
+            end,
+            phase,
+            done: 0,
+            failed: 0,
+            dropped: 0,
+            arrivals: 0,
+            retries: 0,
+            reconnects: 0,
+            reads: 0,
+            writes: 0,
+            others: 0,
+            connected_seconds: 0.0,
+            backlog: 0,
+            latency: Latency::new(),
+            service: None,
+            errors: Vec::new(),
+        }
+    }
+
     /// Length in seconds.
     pub fn seconds(&self) -> f64 {
         self.end - self.start

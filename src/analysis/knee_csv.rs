@@ -1,5 +1,7 @@
 //! The core of `capbench knee FILE.csv`: a ladder from a CSV text, and the answer as JSON and text.
 
+use std::fmt::Write as _;
+
 use super::findings::Limit;
 use super::knee::{Knee, KneeKind, LadderPoint};
 use super::limit;
@@ -261,31 +263,31 @@ pub fn knee_text(knee: &Knee) -> String {
     text.push('\n');
     match limit.threads {
         Some(threads) => {
-            text.push_str(&format!(
-                "Recommended limit: {threads} threads ({}).\n",
+            let _ = writeln!(
+                text,
+                "Recommended limit: {threads} threads ({}).",
                 limit.why
-            ));
+            );
             if let Some(planning) = limit.planning {
-                text.push_str(&format!("Throughput to plan with: {planning}.\n"));
+                let _ = writeln!(text, "Throughput to plan with: {planning}.");
             }
         }
-        None => text.push_str(&format!("Recommended limit: none ({}).\n", limit.why)),
+        None => {
+            let _ = writeln!(text, "Recommended limit: none ({}).", limit.why);
+        }
     }
     if !limit.refine.is_empty() {
         let steps: Vec<String> = limit.refine.iter().map(u32::to_string).collect();
-        text.push_str(&format!(
-            "To refine, run {} threads.\n",
-            steps.join(" and ")
-        ));
+        let _ = writeln!(text, "To refine, run {} threads.", steps.join(" and "));
     }
     for note in &knee.notes {
-        text.push_str(&format!("Note: {note}.\n"));
+        let _ = writeln!(text, "Note: {note}.");
     }
     text
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)]
 mod tests {
     use super::super::knee::{DEFAULT_GAIN, from_points};
     use super::*;

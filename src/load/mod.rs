@@ -1,1 +1,26 @@
-//! Filled next.
+//! The load engine: what one cell asks of the server, and what came back.
+//!
+//! [`run`] starts a few worker threads, each with many connections over mio; `wire` is the protocol
+//! without IO, `link` the sockets, `client` and `transaction` what a client does, `arrivals` the open
+//! loop, `tally` the counts, `engine` the beginning and the end.
+
+mod arrivals;
+mod client;
+mod engine;
+mod hints;
+mod link;
+mod prepared;
+mod script;
+mod shared;
+mod spec;
+mod tally;
+mod timers;
+mod tls;
+mod transaction;
+mod usage;
+mod wire;
+mod worker;
+
+pub use engine::run;
+pub use spec::{Flow, LoadError, LoadOutcome, LoadSpec, Observer, Pace, Totals};
+pub use wire::{ServerError, WireError};

@@ -1,5 +1,31 @@
-//! The plan: what was typed (`wire`), what it means (`validate` → [`Plan`]), where it is wrong (`diagnostic`).
+//! The plan: what was typed (`wire`), what it means (`validate` → [`Plan`]), where it is wrong
+//! (`diagnostic`). [`keys`] is the one table that all of it, and the documentation, comes from.
 
+mod diagnostic;
+mod key;
+pub mod keys;
+mod kind;
+mod ladder;
+mod load;
 mod model;
+mod place;
+mod reference;
+mod setting;
+mod slug;
+mod suggest;
+mod syntax;
+mod unknown;
+mod validate;
+mod value;
+mod variants;
+mod warnings;
+mod wire;
+mod workloads;
 
+pub use diagnostic::{At, Diagnostic, Severity};
+pub use key::{Key, Section};
+pub use kind::Kind;
+pub use load::{Loaded, Problems, load, parse};
 pub use model::*;
+pub use reference::{documentation, reference};
+pub use warnings::{WARNINGS, warning_names};

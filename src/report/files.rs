@@ -33,6 +33,17 @@ pub struct Written {
     pub cells: PathBuf,
 }
 
+impl std::fmt::Display for Written {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "report: {}\n        {}",
+            self.markdown.display(),
+            self.html.display()
+        )
+    }
+}
+
 /// Writes `cells.csv` alone, after each cell.
 ///
 /// # Errors

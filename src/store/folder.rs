@@ -87,6 +87,15 @@ impl Store {
         &self.dir
     }
 
+    /// Removes the folder of a run in which nothing was measured, unless its journal names a change that
+    /// was not undone.
+    pub fn discard(self, changes_pending: bool) {
+        if !changes_pending {
+            // What cannot be removed stays, and harms nobody.
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+
     /// Where the changes made to the server are written before they are made.
     pub fn journal(&self) -> PathBuf {
         self.dir.join("journal.jsonl")

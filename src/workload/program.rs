@@ -25,9 +25,10 @@ pub enum TableLayout {
     /// `sbtestN(id, k, c, pad)` with the plan's rows.
     #[default]
     Standard,
-    /// Like `Standard` but prepared empty (`oltp_insert` without auto-increment).
+    /// `sbtest_newN`: like `Standard` but prepared empty (`oltp_insert` without auto-increment).
     StandardEmpty,
-    /// `sbtestN(id PK, k)`, empty, one table per client (`bulk_insert`).
+    /// `sbtest_bulkN(id PK, k)`, empty, one table per client (`bulk_insert`): client t of 0.. uses table
+    /// t + 1, whatever `tables` says.
     Bulk,
 }
 
@@ -63,6 +64,7 @@ pub struct Statement {
     /// class share a histogram.
     pub class: String,
     /// The SQL with `?` for each parameter and `{table}` for the number of the table (1-based).
+    /// Repeated brackets of a multi-row insert stand in full.
     pub sql: String,
     /// What the server is asked to do; decides under which of read/write/other it counts when the
     /// answer does not (a result set is always a read; affected rows > 0 a write; else other).
@@ -92,8 +94,9 @@ pub enum Value {
 pub enum Generator {
     /// A row id in 1..=rows, by the plan's access distribution.
     Key,
-    /// A row id within this client's own segment of the table: client t of L clients draws uniformly
-    /// from [t·rows/L, (t+1)·rows/L] (sysbench's select_random_* scripts).
+    /// A row id within this client's own segment of the table: client t of L clients draws by the access
+    /// distribution
+    /// from `[t·rows/L, (t+1)·rows/L]` (sysbench's `select_random_points` and `_ranges`); see `KeySampler::for_segment`.
     SegmentKey,
     /// Text by pattern: `#` is a random digit, `@` a random lower-case letter, all else itself.
     Text(String),
@@ -106,7 +109,7 @@ pub enum Generator {
     },
     /// The next value of a full-period permutation of 32-bit integers shared by all clients, minus 2³¹.
     Unique,
-    /// A number that counts up from 1 per client (bulk_insert).
+    /// A number that counts up from 1 per client (`bulk_insert`).
     Sequence,
 }
 

@@ -1,0 +1,324 @@
+//! Answers to commands, scanned without allocation.
+
+use super::error::{ServerError, WireError};
+use super::frame::{Frames, MAX_PAYLOAD, Packet};
+use super::login::Session;
+
+/// Status flag: another result follows (a procedure).
+const MORE_RESULTS: u16 = 0x0008;
+
+/// What a command came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It succeeded.
+    Done {
+        /// There was a result set.
+        result_set: bool,
+        /// Rows that it changed.
+        affected: u64,
+    },
+    /// A statement was prepared.
+    Prepared {
+        /// The server's number for it.
+        id: u32,
+        /// Its parameters.
+        parameters: u16,
+    },
+    /// The server refused.
+    Refused(ServerError),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No command is out.
+    Idle,
+    First,
+    Columns(u64),
+    ColumnsEnd,
+    Rows,
+    PrepareFirst,
+    /// Definitions of parameters, then of columns, still to come, the end packets included.
+    Definitions(u32),
+}
+
+/// One connection's reading side after login.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    frames: Frames,
+    state: State,
+    /// CLIENT_DEPRECATE_EOF: no EOF after column definitions, and an OK packet ends the rows.
+    deprecate_eof: bool,
+    /// MariaDB's cached metadata: a flag says whether column definitions follow.
+    cache_metadata: bool,
+    sequence: u8,
+    result_set: bool,
+    affected: u64,
+    prepared: (u32, u16),
+}
+
+impl Wire {
+    /// Takes over the bytes after login.
+    pub(crate) fn new(frames: Frames, session: &Session) -> Self {
+        Self {
+            frames,
+            state: State::Idle,
+            deprecate_eof: session.deprecate_eof,
+            cache_metadata: session.cache_metadata,
+            sequence: 0,
+            result_set: false,
+            affected: 0,
+            prepared: (0, 0),
+        }
+    }
+
+    /// A query or an execute was sent.
+    pub(crate) fn expect_result(&mut self) {
+        self.expect(State::First);
+    }
+
+    /// A prepare was sent.
+    pub(crate) fn expect_prepared(&mut self) {
+        self.expect(State::PrepareFirst);
+    }
+
+    fn expect(&mut self, state: State) {
+        debug_assert_eq!(self.state, State::Idle, "one command at a time");
+        self.state = state;
+        self.sequence = 1;
+        self.result_set = false;
+        self.affected = 0;
+    }
+
+    /// Reads on. `Ok(None)`: all of `input` is consumed and the answer is not complete.
+    ///
+    /// # Errors
+    /// [`WireError`]; the connection is then out of step and of no more use. An error packet that no
+    /// command asked for (a server that says good-bye) is [`WireError::Server`].
+    pub(crate) fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Answer>, WireError> {
+        let mut bytes = *input;
+        while let Some(packet) = self.frames.next(&mut bytes) {
+            let first = packet.head.first().copied();
+            // The common case, rows: only the end and an error stand out.
+            if self.state == State::Rows && !matches!(first, Some(0xfe | 0xff) | None) {
+                if packet.sequence == self.sequence {
+                    self.sequence = self.sequence.wrapping_add(1);
+                    continue;
+                }
+                if packet.len < MAX_PAYLOAD {
+                    return Err(WireError::Sequence {
+                        expected: self.sequence,
+                        got: packet.sequence,
+                    });
+                }
+            }
+            let answer = Reader {
+                state: &mut self.state,
+                deprecate_eof: self.deprecate_eof,
+                cache_metadata: self.cache_metadata,
+                sequence: &mut self.sequence,
+                result_set: &mut self.result_set,
+                affected: &mut self.affected,
+                prepared: &mut self.prepared,
+            }
+            .packet(packet)?;
+            if answer.is_some() {
+                *input = bytes;
+                return Ok(answer);
+            }
+        }
+        *input = bytes;
+        Ok(None)
+    }
+}
+
+/// The fields of [`Wire`] beside the one that the packet borrows from.
+struct Reader<'a> {
+    state: &'a mut State,
+    deprecate_eof: bool,
+    cache_metadata: bool,
+    sequence: &'a mut u8,
+    result_set: &'a mut bool,
+    affected: &'a mut u64,
+    prepared: &'a mut (u32, u16),
+}
+
+impl Reader<'_> {
+    fn packet(&mut self, packet: Packet<'_>) -> Result<Option<Answer>, WireError> {
+        let &first = packet
+            .head
+            .first()
+            .ok_or(WireError::Malformed("empty packet"))?;
+        // Row data never starts with 0xFF, neither as text (no length starts so) nor binary (0x00).
+        if first == 0xff {
+            let error = ServerError::parse(packet.head)?;
+            if *self.state == State::Idle {
+                return Err(WireError::Server(error));
+            }
+            *self.state = State::Idle;
+            return Ok(Some(Answer::Refused(error)));
+        }
+        if *self.state == State::Idle {
+            return Err(WireError::Unexpected(first));
+        }
+        self.count(packet)?;
+        match *self.state {
+            State::Idle => Ok(None),
+            State::First => self.first(packet, first),
+            State::Columns(left) => {
+                *self.state = match (left, self.deprecate_eof) {
+                    (2.., _) => State::Columns(left - 1),
+                    (_, false) => State::ColumnsEnd,
+                    (_, true) => State::Rows,
+                };
+                Ok(None)
+            }
+            State::ColumnsEnd => {
+                if first != 0xfe || packet.len >= 9 {
+                    return Err(WireError::Malformed("end of column definitions"));
+                }
+                *self.state = State::Rows;
+                Ok(None)
+            }
+            State::Rows => self.row(packet, first),
+            State::PrepareFirst => self.prepared(packet, first),
+            State::Definitions(left) => {
+                if left > 1 {
+                    *self.state = State::Definitions(left - 1);
+                    return Ok(None);
+                }
+                Ok(Some(self.prepare_done()))
+            }
+        }
+    }
+
+    fn count(&mut self, packet: Packet<'_>) -> Result<(), WireError> {
+        // A packet in several parts raises the number by as many.
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "numbers wrap at 256 by definition"
+        )]
+        let expected = self.sequence.wrapping_add((packet.len / MAX_PAYLOAD) as u8);
+        if packet.sequence != expected {
+            return Err(WireError::Sequence {
+                expected,
+                got: packet.sequence,
+            });
+        }
+        *self.sequence = expected.wrapping_add(1);
+        Ok(())
+    }
+
+    fn first(&mut self, packet: Packet<'_>, first: u8) -> Result<Option<Answer>, WireError> {
+        match first {
+            0x00 => {
+                let mut body = &packet.head[1..];
+                let affected = length(&mut body).ok_or(WireError::Malformed("OK packet"))?;
+                length(&mut body).ok_or(WireError::Malformed("OK packet"))?;
+                *self.affected += affected;
+                Ok(self.end(body))
+            }
+            0xfb => Err(WireError::LocalInfile),
+            _ => {
+                let mut body = packet.head;
+                let columns = length(&mut body)
+                    .filter(|&n| n > 0)
+                    .ok_or(WireError::Malformed("column count"))?;
+                *self.result_set = true;
+                let follow = !self.cache_metadata || body.first() != Some(&0);
+                *self.state = match (follow, self.deprecate_eof) {
+                    (true, _) => State::Columns(columns),
+                    (false, true) => State::Rows,
+                    (false, false) => State::ColumnsEnd,
+                };
+                Ok(None)
+            }
+        }
+    }
+
+    fn row(&mut self, packet: Packet<'_>, first: u8) -> Result<Option<Answer>, WireError> {
+        // 0xFE also starts a text row whose first value has 16 MiB or more; the length tells.
+        if first != 0xfe || packet.len >= MAX_PAYLOAD || (!self.deprecate_eof && packet.len >= 9) {
+            return Ok(None);
+        }
+        let mut body = &packet.head[1..];
+        if self.deprecate_eof {
+            // An OK packet: affected rows, last id, status.
+            length(&mut body).ok_or(WireError::Malformed("end of rows"))?;
+            length(&mut body).ok_or(WireError::Malformed("end of rows"))?;
+        } else {
+            // An EOF packet: warnings, status.
+            body = body.get(2..).ok_or(WireError::Malformed("end of rows"))?;
+        }
+        Ok(self.end(body))
+    }
+
+    /// `status` starts with the status flags.
+    fn end(&mut self, status: &[u8]) -> Option<Answer> {
+        if let [low, high, ..] = status
+            && u16::from_le_bytes([*low, *high]) & MORE_RESULTS != 0
+        {
+            *self.state = State::First;
+            return None;
+        }
+        *self.state = State::Idle;
+        Some(Answer::Done {
+            result_set: *self.result_set,
+            affected: *self.affected,
+        })
+    }
+
+    fn prepared(&mut self, packet: Packet<'_>, first: u8) -> Result<Option<Answer>, WireError> {
+        let [_, a, b, c, d, columns @ ..] = packet.head else {
+            return Err(WireError::Malformed("answer to prepare"));
+        };
+        let [c0, c1, p0, p1, ..] = columns else {
+            return Err(WireError::Malformed("answer to prepare"));
+        };
+        if first != 0 {
+            return Err(WireError::Malformed("answer to prepare"));
+        }
+        let columns = u32::from(u16::from_le_bytes([*c0, *c1]));
+        let parameters = u16::from_le_bytes([*p0, *p1]);
+        *self.prepared = (u32::from_le_bytes([*a, *b, *c, *d]), parameters);
+        let end = u32::from(!self.deprecate_eof);
+        let mut left = 0;
+        for definitions in [u32::from(parameters), columns] {
+            if definitions > 0 {
+                left += definitions + end;
+            }
+        }
+        if left == 0 {
+            return Ok(Some(self.prepare_done()));
+        }
+        *self.state = State::Definitions(left);
+        Ok(None)
+    }
+
+    fn prepare_done(&mut self) -> Answer {
+        *self.state = State::Idle;
+        Answer::Prepared {
+            id: self.prepared.0,
+            parameters: self.prepared.1,
+        }
+    }
+}
+
+/// A length-encoded integer from the front of `bytes`.
+fn length(bytes: &mut &[u8]) -> Option<u64> {
+    let (&first, rest) = bytes.split_first()?;
+    let width = match first {
+        0..=0xfa => {
+            *bytes = rest;
+            return Some(u64::from(first));
+        }
+        0xfc => 2,
+        0xfd => 3,
+        0xfe => 8,
+        _ => return None,
+    };
+    let (number, rest) = rest.split_at_checked(width)?;
+    *bytes = rest;
+    let mut wide = [0; 8];
+    wide[..width].copy_from_slice(number);
+    Some(u64::from_le_bytes(wide))
+}

@@ -1,0 +1,576 @@
+//! One thread with its connections: waits for readiness, answers it, hands over its counts.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use mio::{Events, Poll, Registry, Token};
+
+use super::arrivals::{Advance, Arrival};
+use super::client::{Client, State, stream};
+use super::shared::{NEVER, Shared, lock};
+use super::spec::LoadError;
+use super::tally::Tally;
+use super::timers::Timers;
+use super::usage::thread_cpu;
+use crate::record::{Latency, Phase};
+
+/// Reports the wake-ups of other threads.
+pub(super) const WAKER: Token = Token(usize::MAX);
+/// Reports the worker's timer.
+const TIMER: Token = Token(usize::MAX - 1);
+/// Size of the buffer into which all sockets of a worker are read.
+const INPUT: usize = 128 * 1024;
+/// Connections of one worker that log in at the same time; a server accepts them one by one, and its
+/// queue of new ones is short (back_log, 80 by default on MariaDB).
+const LOGINS: usize = 24;
+/// A poll that took longer has waited: what it reports became ready just now.
+const WAITED: u64 = 50_000;
+/// After the drain time-out: time for killed statements to come back.
+const GRACE: u64 = 1_000_000_000;
+/// Longest drain after an interrupt: the user waits.
+const HURRY: u64 = 2_000_000_000;
+/// From a worker to the coordinator.
+pub(super) type Outbox = Sender<Message>;
+
+/// What a worker tells the coordinator.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// All its clients are connected.
+    Ready,
+    /// A client cannot connect.
+    SetupFailed(LoadError),
+    /// Its counts of an interval.
+    Interval {
+        slot: usize,
+        tally: Box<Tally>,
+        /// It has reached the end.
+        last: bool,
+    },
+    /// Connections whose transactions outlived the drain time-out.
+    Stuck(Vec<u64>),
+    /// It has ended.
+    Finished(Box<Report>),
+}
+
+/// What a worker has at its end.
+#[derive(Debug)]
+pub(super) struct Report {
+    /// By class, in the measured time.
+    pub(super) classes: Vec<Latency>,
+    pub(super) lateness: Latency,
+    /// Client number, transactions in the measured time.
+    pub(super) per_client: Vec<(u32, u64)>,
+    pub(super) drained: u64,
+    pub(super) given_up: u64,
+    /// Transactions for which the drain time-out was too short.
+    pub(super) killed: u64,
+    /// CPU of this thread in the measured time over its length.
+    pub(super) busy: f64,
+}
+
+/// Where a cell is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Clients connect, and wait for the others.
+    Connecting,
+    /// Released.
+    Running,
+    /// The measured time is over.
+    Over,
+}
+
+/// Everything of a worker but its clients.
+#[derive(Debug)]
+pub(super) struct Context<'a> {
+    pub(super) shared: &'a Shared<'a>,
+    pub(super) registry: Registry,
+    pub(super) timers: Timers,
+    /// Sockets are read into it.
+    pub(super) input: Vec<u8>,
+    /// What TLS has decrypted.
+    pub(super) plain: Vec<u8>,
+    /// The command under construction.
+    pub(super) out: Vec<u8>,
+    /// What TLS has encrypted.
+    pub(super) scratch: Vec<u8>,
+    pub(super) tally: Box<Tally>,
+    pub(super) stage: Stage,
+    pub(super) open: bool,
+    pub(super) measuring: bool,
+    /// Start of the measured time.
+    pub(super) measure_from: u64,
+    /// Clients in a transaction.
+    pub(super) busy: u64,
+    pub(super) drained: u64,
+    pub(super) given_up: u64,
+    /// Earliest instant at which what the last poll reported can have been ready.
+    pub(super) ready_since: u64,
+    classes: Vec<Latency>,
+    lateness: Latency,
+    /// Clients that wait for an arrival.
+    idle: Vec<u32>,
+    slot: usize,
+    slot_end: u64,
+    released: u64,
+    ended: u64,
+    connected: u64,
+    connected_until: u64,
+    cpu_from: u64,
+    cpu: u64,
+    outbox: Outbox,
+    spare: Arc<std::sync::Mutex<Vec<Box<Tally>>>>,
+}
+
+impl Context<'_> {
+    /// Hands over intervals that ended before `now`, and notices the end of the cell. Called before
+    /// anything that happened at `now` is counted, so that every event counts in the interval in which
+    /// it ended.
+    pub(super) fn roll(&mut self, now: u64) {
+        if now >= self.slot_end || now >= self.shared.end.load(Ordering::Relaxed) {
+            self.hand_over(now);
+        }
+    }
+
+    #[cold]
+    fn hand_over(&mut self, now: u64) {
+        while self.stage == Stage::Running {
+            let end = self.shared.end.load(Ordering::SeqCst);
+            let boundary = self.slot_end.min(end);
+            if now < boundary {
+                return;
+            }
+            if self.open {
+                let idle = self.shared.idle.load(Ordering::Relaxed) as usize;
+                let seen = self
+                    .shared
+                    .arrivals
+                    .as_ref()
+                    .map(|a| lock(a).advance(boundary, idle))
+                    .unwrap_or_default();
+                self.arrived(seen);
+            }
+            self.integrate(boundary);
+            let last = boundary >= end;
+            let fresh = lock(&self.spare).pop().unwrap_or_default();
+            let tally = std::mem::replace(&mut self.tally, fresh);
+            // Fails only when the coordinator is gone, and then nobody counts.
+            let _ = self.outbox.send(Message::Interval {
+                slot: self.slot,
+                tally,
+                last,
+            });
+            if last {
+                if self.measuring {
+                    self.cpu = thread_cpu().saturating_sub(self.cpu_from);
+                }
+                self.measuring = false;
+                self.ended = end;
+                self.stage = Stage::Over;
+                return;
+            }
+            self.enter_slot(self.slot + 1);
+        }
+    }
+
+    fn enter_slot(&mut self, slot: usize) {
+        self.slot = slot;
+        let Some(planned) = self.shared.slots.get(slot) else {
+            self.slot_end = NEVER;
+            return;
+        };
+        self.slot_end = self.released.saturating_add(planned.end);
+        if planned.phase == Phase::Measure && !self.measuring {
+            self.measuring = true;
+            self.measure_from = self.released + planned.start;
+            self.cpu_from = thread_cpu();
+        }
+    }
+
+    fn arrived(&mut self, seen: Advance) {
+        self.tally.arrivals += seen.arrived;
+        self.tally.dropped += seen.dropped;
+        self.tally.backlog = self.tally.backlog.max(seen.backlog);
+    }
+
+    fn integrate(&mut self, now: u64) {
+        let span = now.saturating_sub(self.connected_until);
+        self.tally.connected += span * self.connected;
+        self.connected_until = self.connected_until.max(now);
+    }
+
+    /// A client came or went.
+    pub(super) fn connected(&mut self, now: u64, change: i64) {
+        if self.stage == Stage::Running {
+            self.integrate(now);
+        }
+        self.connected = self.connected.saturating_add_signed(change);
+        if change > 0 {
+            self.shared.connected.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.shared.connected.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A statement of `class` was answered after `nanos`.
+    pub(super) fn statement(&mut self, class: u16, nanos: u64) {
+        if self.measuring {
+            self.classes[usize::from(class)].record(nanos);
+        }
+    }
+
+    /// Something was handled `nanos` late.
+    pub(super) fn late(&mut self, nanos: u64) {
+        if self.measuring {
+            self.lateness.record(nanos);
+        }
+    }
+
+    /// A client cannot connect before the release: the cell does not start.
+    pub(super) fn setup_failed(&mut self, error: LoadError) {
+        self.shared.abort.store(true, Ordering::SeqCst);
+        let _ = self.outbox.send(Message::SetupFailed(error));
+    }
+
+    /// The arrival that has waited longest.
+    pub(super) fn take_arrival(&mut self, now: u64) -> Option<Arrival> {
+        let shared = self.shared;
+        let mut arrivals = lock(shared.arrivals.as_ref()?);
+        let seen = arrivals.advance(now, shared.idle.load(Ordering::Relaxed) as usize);
+        let arrival = arrivals.take();
+        drop(arrivals);
+        self.arrived(seen);
+        arrival
+    }
+
+    /// Client `slot` waits for an arrival.
+    pub(super) fn wait_for_arrival(&mut self, slot: u32) {
+        self.shared.idle.fetch_add(1, Ordering::Relaxed);
+        self.idle.push(slot);
+    }
+
+    /// A client that waits for an arrival.
+    fn pop_idle(&mut self) -> Option<u32> {
+        let slot = self.idle.pop()?;
+        self.shared.idle.fetch_sub(1, Ordering::Relaxed);
+        Some(slot)
+    }
+}
+
+/// A worker.
+#[derive(Debug)]
+pub(super) struct Worker<'a> {
+    ctx: Context<'a>,
+    clients: Vec<Client>,
+    poll: Poll,
+    /// The next client to connect.
+    next: usize,
+    drain_at: u64,
+    killed: Option<u64>,
+    /// When the last poll returned.
+    last_poll: u64,
+}
+
+impl<'a> Worker<'a> {
+    /// A worker for the clients `indices`.
+    pub(super) fn new(
+        shared: &'a Shared<'a>,
+        poll: Poll,
+        indices: impl Iterator<Item = u32>,
+        outbox: Outbox,
+        spare: Arc<std::sync::Mutex<Vec<Box<Tally>>>>,
+    ) -> std::io::Result<Self> {
+        let registry = poll.registry().try_clone()?;
+        let timers = Timers::new(&registry, TIMER)?;
+        let spec = shared.spec;
+        let clients = indices
+            .zip(0..)
+            .map(|(index, slot)| {
+                Client::new(
+                    index,
+                    slot,
+                    spec.seed,
+                    spec.options.max_prepared_per_connection,
+                )
+            })
+            .collect();
+        Ok(Self {
+            ctx: Context {
+                shared,
+                registry,
+                timers,
+                input: vec![0; INPUT],
+                plain: Vec::new(),
+                out: Vec::new(),
+                scratch: Vec::new(),
+                tally: Box::default(),
+                stage: Stage::Connecting,
+                open: shared.arrivals.is_some(),
+                measuring: false,
+                measure_from: 0,
+                busy: 0,
+                drained: 0,
+                given_up: 0,
+                ready_since: 0,
+                classes: vec![Latency::new(); shared.script.classes.len()],
+                lateness: Latency::new(),
+                idle: Vec::new(),
+                slot: 0,
+                slot_end: NEVER,
+                released: NEVER,
+                ended: NEVER,
+                connected: 0,
+                connected_until: 0,
+                cpu_from: 0,
+                cpu: 0,
+                outbox,
+                spare,
+            },
+            clients,
+            poll,
+            next: 0,
+            drain_at: NEVER,
+            killed: None,
+            last_poll: 0,
+        })
+    }
+
+    /// Runs to the end of the cell.
+    pub(super) fn run(mut self) {
+        if let Err(error) = self.connect_all().and_then(|()| self.drive()) {
+            let reason = format!("the load engine could not go on: {error}");
+            if self.ctx.stage == Stage::Connecting {
+                self.ctx.setup_failed(LoadError::System(error.to_string()));
+            } else {
+                let now = self.ctx.shared.now();
+                self.ctx.shared.fail(reason, now);
+                self.ctx.roll(now);
+            }
+        }
+        let now = self.ctx.shared.now();
+        for client in &mut self.clients {
+            if client.state == State::Busy {
+                client.fail_transaction(&mut self.ctx);
+            }
+            client.retire(&mut self.ctx, now);
+        }
+        let ctx = self.ctx;
+        let length = ctx.ended.saturating_sub(ctx.measure_from);
+        let report = Report {
+            classes: ctx.classes,
+            lateness: ctx.lateness,
+            per_client: self.clients.iter().map(|c| (c.index, c.done)).collect(),
+            drained: ctx.drained,
+            given_up: ctx.given_up,
+            killed: self.killed.unwrap_or(0),
+            busy: if ctx.cpu > 0 && length > 0 {
+                ctx.cpu as f64 / length as f64
+            } else {
+                0.0
+            },
+        };
+        let _ = ctx.outbox.send(Message::Finished(Box::new(report)));
+    }
+
+    /// Connects all clients and waits for the release.
+    fn connect_all(&mut self) -> std::io::Result<()> {
+        let mut events = Events::with_capacity(1024);
+        let mut ready = false;
+        loop {
+            let now = self.ctx.shared.now();
+            if self.ctx.shared.abort.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            let released = self.ctx.shared.released.load(Ordering::SeqCst);
+            if released != NEVER {
+                self.release(released);
+                return Ok(());
+            }
+            let mut pending = 0;
+            let mut connected = 0;
+            for client in &self.clients[..self.next] {
+                match client.state {
+                    State::Ready => connected += 1,
+                    State::Connecting | State::Backoff => pending += 1,
+                    _ => {}
+                }
+            }
+            while self.next < self.clients.len() && pending < LOGINS {
+                self.clients[self.next].connect(&mut self.ctx, now);
+                self.next += 1;
+                pending += 1;
+            }
+            if connected == self.clients.len() && !ready {
+                ready = true;
+                let _ = self.ctx.outbox.send(Message::Ready);
+            }
+            self.ctx.timers.arm(now, None)?;
+            self.wait(&mut events, Some(Duration::from_millis(100)))?;
+            self.handle(&events);
+        }
+    }
+
+    /// The clock of the cell has started.
+    fn release(&mut self, released: u64) {
+        let ctx = &mut self.ctx;
+        ctx.released = released;
+        ctx.connected_until = released;
+        ctx.stage = Stage::Running;
+        ctx.enter_slot(0);
+        let spec = ctx.shared.spec;
+        let think = ctx.shared.script.think;
+        for client in &mut self.clients {
+            let now = ctx.shared.now();
+            if client.state != State::Ready {
+                continue;
+            }
+            client.idle_since = released;
+            if ctx.open {
+                ctx.wait_for_arrival(client.slot);
+            } else if think > 0 {
+                // Clients that think do not all start in the same instant.
+                use rand::RngExt;
+                let first = stream(spec.seed, 2, u64::from(client.index)).random_range(0..think);
+                client.enter(State::Thinking);
+                client.wake_at(ctx, released + first);
+            } else {
+                ctx.roll(now);
+                if ctx.stage == Stage::Running {
+                    let started = client.begin(ctx, None, now);
+                    client.check(ctx, started, now);
+                }
+            }
+        }
+    }
+
+    /// The cell and what it leaves.
+    fn drive(&mut self) -> std::io::Result<()> {
+        let mut events = Events::with_capacity(1024);
+        while self.ctx.stage != Stage::Connecting {
+            let now = self.ctx.shared.now();
+            self.ctx.roll(now);
+            if self.ctx.stage == Stage::Over && self.wind_up(now) {
+                return Ok(());
+            }
+            self.dispatch(now);
+            let next_arrival = match &self.ctx.shared.arrivals {
+                Some(arrivals) if !self.ctx.idle.is_empty() && self.ctx.stage == Stage::Running => {
+                    Some(lock(arrivals).next_due())
+                }
+                _ => None,
+            };
+            self.ctx.timers.arm(now, next_arrival)?;
+            let until = match self.ctx.stage {
+                Stage::Over => self.drain_at,
+                _ => self
+                    .ctx
+                    .slot_end
+                    .min(self.ctx.shared.end.load(Ordering::Relaxed)),
+            };
+            let limit = (until != NEVER).then(|| Duration::from_nanos(until.saturating_sub(now)));
+            self.wait(&mut events, limit)?;
+            self.handle(&events);
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, events: &mut Events, limit: Option<Duration>) -> std::io::Result<()> {
+        let before = self.ctx.shared.now();
+        match self.poll.poll(events, limit) {
+            Err(e) if e.kind() != ErrorKind::Interrupted => return Err(e),
+            _ => {}
+        }
+        let after = self.ctx.shared.now();
+        self.ctx.ready_since = if after - before > WAITED {
+            after
+        } else {
+            // It was ready before we looked: at the earliest since we looked last.
+            self.last_poll
+        };
+        self.last_poll = after;
+        Ok(())
+    }
+
+    fn handle(&mut self, events: &Events) {
+        for event in events {
+            let Token(slot) = event.token();
+            if let Some(client) = self.clients.get_mut(slot) {
+                client.ready(&mut self.ctx, event);
+            }
+        }
+        let now = self.ctx.shared.now();
+        while let Some(due) = self.ctx.timers.pop(now) {
+            self.ctx.roll(now);
+            if let Some(client) = self.clients.get_mut(due.client as usize) {
+                client.wake(&mut self.ctx, due, now);
+            }
+        }
+    }
+
+    /// Open loop: gives what has arrived to clients that wait.
+    fn dispatch(&mut self, now: u64) {
+        while self.ctx.stage == Stage::Running && !self.ctx.idle.is_empty() {
+            let Some(arrival) = self.ctx.take_arrival(now) else {
+                return;
+            };
+            // A client that has lost its connection meanwhile waits no more.
+            let taker = loop {
+                match self.ctx.pop_idle() {
+                    Some(slot) if self.clients[slot as usize].state == State::Ready => {
+                        break Some(slot);
+                    }
+                    Some(_) => {}
+                    None => break None,
+                }
+            };
+            let Some(slot) = taker else {
+                if let Some(arrivals) = &self.ctx.shared.arrivals {
+                    lock(arrivals).put_back(arrival);
+                }
+                return;
+            };
+            let client = &mut self.clients[slot as usize];
+            let started = client.take_up(&mut self.ctx, arrival, now);
+            client.check(&mut self.ctx, started, now);
+        }
+    }
+
+    /// After the end: lets transactions in flight end, within limits. True: nothing is left.
+    fn wind_up(&mut self, now: u64) -> bool {
+        let ctx = &mut self.ctx;
+        if self.drain_at == NEVER {
+            let drain = ctx.shared.spec.options.drain_timeout.0.as_nanos();
+            let drain = u64::try_from(drain).unwrap_or(NEVER / 4);
+            self.drain_at = ctx.ended.max(ctx.released).saturating_add(drain);
+            for client in &mut self.clients {
+                if client.state != State::Busy {
+                    client.retire(ctx, now);
+                }
+            }
+        }
+        if ctx.busy == 0 {
+            return true;
+        }
+        if self.killed.is_none() && ctx.shared.hurry.load(Ordering::Relaxed) {
+            self.drain_at = self.drain_at.min(ctx.ended.saturating_add(HURRY));
+        }
+        if now < self.drain_at {
+            return false;
+        }
+        if self.killed.is_some() {
+            return true;
+        }
+        let stuck: Vec<u64> = self
+            .clients
+            .iter()
+            .filter(|c| c.state == State::Busy)
+            .map(|c| u64::from(c.connection_id))
+            .collect();
+        self.killed = Some(stuck.len() as u64);
+        let _ = ctx.outbox.send(Message::Stuck(stuck));
+        self.drain_at = now + GRACE;
+        false
+    }
+}
