@@ -7,6 +7,7 @@ mod error;
 mod folder;
 mod latency;
 mod read;
+mod rows;
 mod tables;
 
 pub use error::StoreError;
