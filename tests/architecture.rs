@@ -1,4 +1,5 @@
 //! The import table of ARCHITECTURE.md is true.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 
 use super::guard::Watch;
+use crate::dataset;
 use crate::interrupt::Interrupt;
 use crate::load::{self, Flow, LoadOutcome, LoadSpec, Observer, Pace};
 use crate::matrix::Cell;
@@ -60,7 +61,7 @@ pub(super) fn spec(
     LoadSpec {
         endpoint: endpoint.clone(),
         program: Arc::new(program.clone()),
-        tables: plan.dataset.tables,
+        tables: dataset::tables_needed(plan, program.tables),
         rows,
         access: plan.access,
         options: plan.load,

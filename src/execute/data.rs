@@ -139,16 +139,29 @@ pub(super) fn reset(
     interrupt: &Interrupt,
 ) -> Result<(), SessionError> {
     for layout in layouts(plan) {
-        let progress = Loading::new(terminal);
-        dataset::reset(
-            server.admin_endpoint(),
-            plan,
-            layout,
-            resolved,
-            &progress,
-            interrupt,
-        )?;
+        reset_layout(plan, server, layout, resolved, terminal, interrupt)?;
     }
+    Ok(())
+}
+
+/// Puts one layout back to its first state, if it was written to.
+pub(super) fn reset_layout(
+    plan: &Plan,
+    server: &Server,
+    layout: TableLayout,
+    resolved: &Resolved,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> Result<(), SessionError> {
+    let progress = Loading::new(terminal);
+    dataset::reset(
+        server.admin_endpoint(),
+        plan,
+        layout,
+        resolved,
+        &progress,
+        interrupt,
+    )?;
     Ok(())
 }
 

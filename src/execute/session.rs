@@ -19,7 +19,7 @@ use crate::record::{CellRecord, CellStatus, Run, RunEnd, VariantRecord};
 use crate::target::{self, Journal, Operator, Server, TargetError};
 use crate::terminal::Terminal;
 use crate::units::Span;
-use crate::workload::Program;
+use crate::workload::{Program, TableLayout};
 
 /// What ends a run outside a cell.
 #[derive(Debug, Error)]
@@ -253,6 +253,7 @@ impl Session<'_> {
         if duration.0.is_zero() {
             return Ok(());
         }
+        self.before_load(program)?;
         self.terminal.say(format_args!(
             "warming up: {} with {threads} threads for {duration}",
             program.name
@@ -304,6 +305,29 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Before a program touches the data: tables that a workload fills from empty are emptied, and what is
+    /// about to be written to is marked, so that a crash cannot leave changed data that passes for fresh.
+    fn before_load(&mut self, program: &Program) -> Result<(), SessionError> {
+        let Some(resolved) = self.resolved else {
+            return Ok(());
+        };
+        let layout = program.tables;
+        if layout != TableLayout::Standard {
+            data::reset_layout(
+                self.plan,
+                self.server,
+                layout,
+                &resolved,
+                self.terminal,
+                self.interrupt,
+            )?;
+        }
+        if program.writes() {
+            dataset::mark_dirty(self.server.admin_endpoint(), self.plan, layout)?;
+        }
+        Ok(())
+    }
+
     fn rows(&self) -> u64 {
         self.run.dataset.as_ref().map_or(0, |facts| facts.rows)
     }
@@ -329,9 +353,7 @@ impl Session<'_> {
             Ok(variables) => variables,
             Err(error) => return Ok(blank(CellStatus::Failed, Some(error.to_string()))),
         };
-        if program.writes() {
-            dataset::mark_dirty(self.server.admin_endpoint(), plan, program.tables)?;
-        }
+        self.before_load(program)?;
         let spec = cell::spec(
             plan,
             self.server.load_endpoint(),
