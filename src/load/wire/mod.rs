@@ -14,3 +14,7 @@ pub(crate) use command::{Execute, close, prepare, query, quit};
 pub use error::{ServerError, WireError};
 pub(crate) use login::{Encrypt, Login, LoginConfig, LoginStep};
 pub(crate) use reply::{Answer, Wire};
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests;
