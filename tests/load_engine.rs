@@ -271,14 +271,26 @@ fn the_server_counts_what_the_client_counts() {
         let server = Server::start(kind, &[]);
         server.prepare(2, 1000);
         for protocol in [Protocol::Prepared, Protocol::Text] {
-            let names = ["Com_select", "Com_update", "Com_delete", "Com_insert", "Com_begin", "Com_commit"];
+            let names = [
+                "Com_select",
+                "Com_update",
+                "Com_delete",
+                "Com_insert",
+                "Com_begin",
+                "Com_commit",
+            ];
             let mut root = server.root();
             let before = names.map(|name| status(&mut root, name));
             let mut spec = spec(&server, read_write(), closed(4));
             spec.options.protocol = protocol;
             let (outcome, watch) = go(&spec);
             consistent(&outcome);
-            assert_eq!(outcome.status, CellStatus::Completed, "{:?}", outcome.reason);
+            assert_eq!(
+                outcome.status,
+                CellStatus::Completed,
+                "{:?}",
+                outcome.reason
+            );
             assert_eq!(watch.connected.load(Ordering::SeqCst), 4);
             assert_eq!(watch.intervals.load(Ordering::SeqCst), 4);
             let after = names.map(|name| status(&mut root, name));
@@ -295,7 +307,11 @@ fn the_server_counts_what_the_client_counts() {
             let retries = sum(&outcome, |i| i.retries);
             assert!(done > 20, "{done}");
             let begun = after[4] - before[4];
-            assert_eq!(begun, outcome.totals.arrivals + retries, "{kind:?} {protocol:?}");
+            assert_eq!(
+                begun,
+                outcome.totals.arrivals + retries,
+                "{kind:?} {protocol:?}"
+            );
             assert_eq!(after[5] - before[5], done + drained);
             if retries == 0 {
                 assert_eq!(after[0] - before[0], 14 * (done + drained));
@@ -364,14 +380,22 @@ fn open_loop_keeps_its_rate_or_says_what_it_dropped() {
     let (outcome, _) = go(&spec);
     consistent(&outcome);
     assert_eq!(outcome.status, CellStatus::Completed);
-    assert!((499..=500).contains(&outcome.totals.arrivals), "{:?}", outcome.totals);
+    assert!(
+        (499..=500).contains(&outcome.totals.arrivals),
+        "{:?}",
+        outcome.totals
+    );
     assert_eq!(outcome.totals.dropped, 0);
 
     // 4 clients that sleep 50 ms carry 80 a second.
     spec.program = Arc::new(program(
         "slow",
         false,
-        vec![group(1, vec![], vec![statement("sleep", "SELECT SLEEP(0.05)", vec![])])],
+        vec![group(
+            1,
+            vec![],
+            vec![statement("sleep", "SELECT SLEEP(0.05)", vec![])],
+        )],
     ));
     spec.pace = open(400.0, 20);
     let (outcome, _) = go(&spec);
@@ -381,7 +405,11 @@ fn open_loop_keeps_its_rate_or_says_what_it_dropped() {
     assert!(outcome.intervals.iter().any(|i| i.backlog == 20));
     let mut response = Latency::new();
     let mut service = Latency::new();
-    for interval in outcome.intervals.iter().filter(|i| i.phase == Phase::Measure) {
+    for interval in outcome
+        .intervals
+        .iter()
+        .filter(|i| i.phase == Phase::Measure)
+    {
         response.merge(&interval.latency);
         service.merge(interval.service.as_ref().unwrap());
     }
@@ -421,14 +449,22 @@ fn deadlocks_are_rolled_back_and_tried_again() {
         let rollbacks = status(&mut root, "Com_rollback");
         let (outcome, _) = go(&spec);
         consistent(&outcome);
-        assert_eq!(outcome.status, CellStatus::Completed, "{:?}", outcome.reason);
+        assert_eq!(
+            outcome.status,
+            CellStatus::Completed,
+            "{:?}",
+            outcome.reason
+        );
         let lost = errors(&outcome, 1213);
         assert!(lost > 0 && outcome.totals.done > 0);
         let retries = sum(&outcome, |i| i.retries);
         assert_eq!(lost, retries + outcome.totals.failed);
         // One more per client may be under way at the end.
         let rollbacks = status(&mut root, "Com_rollback") - rollbacks;
-        assert!((lost..=lost + 16).contains(&rollbacks), "{rollbacks} {lost}");
+        assert!(
+            (lost..=lost + 16).contains(&rollbacks),
+            "{rollbacks} {lost}"
+        );
 
         // Every committed transaction has added 3, no other has left anything.
         let total: Option<u64> = mysql::prelude::Queryable::query_first(
@@ -436,7 +472,10 @@ fn deadlocks_are_rolled_back_and_tried_again() {
             "SELECT SUM(CAST(k AS SIGNED) - id) FROM bench.sbtest1",
         )
         .unwrap();
-        assert_eq!(total, Some(3 * (outcome.totals.done + outcome.totals.drained)));
+        assert_eq!(
+            total,
+            Some(3 * (outcome.totals.done + outcome.totals.drained))
+        );
 
         spec.options.retries = 0;
         let (outcome, _) = go(&spec);
@@ -478,22 +517,37 @@ fn what_prevents_the_start_is_said_with_a_way_out() {
             .to_string()
     };
     let wrong = fail(&|s| s.endpoint.password = Secret::new("no".into()));
-    assert!(wrong.contains("1045") && wrong.contains("hint:") && !wrong.contains("\"no\""), "{wrong}");
+    assert!(
+        wrong.contains("1045") && wrong.contains("hint:") && !wrong.contains("\"no\""),
+        "{wrong}"
+    );
     let full = fail(&|s| s.pace = closed(40));
-    assert!(full.contains("1040") && full.contains("max_connections"), "{full}");
+    assert!(
+        full.contains("1040") && full.contains("max_connections"),
+        "{full}"
+    );
     let database = fail(&|s| s.endpoint.database = Some("nowhere".into()));
-    assert!(database.contains("1049") || database.contains("1044"), "{database}");
+    assert!(
+        database.contains("1049") || database.contains("1044"),
+        "{database}"
+    );
     let nobody = fail(&|s| {
         s.endpoint.address = Address::Tcp {
             host: "127.0.0.1".into(),
             port: 1,
         };
     });
-    assert!(nobody.contains("refused") && nobody.contains("is the server running"), "{nobody}");
+    assert!(
+        nobody.contains("refused") && nobody.contains("is the server running"),
+        "{nobody}"
+    );
     let tls = fail(&|s| s.endpoint.tls.mode = TlsMode::Required);
     assert!(tls.contains("does not offer TLS"), "{tls}");
     let files = fail(&|s| s.pace = closed(30_000_000));
-    assert!(files.contains("open files") && files.contains("30000064"), "{files}");
+    assert!(
+        files.contains("open files") && files.contains("30000064"),
+        "{files}"
+    );
     let socket = fail(&|s| s.endpoint.address = Address::Socket("/nowhere/s".into()));
     assert!(socket.contains("no such socket"), "{socket}");
     // A server that accepts and says nothing.
@@ -524,16 +578,30 @@ fn a_server_that_crashes_and_comes_back_is_an_outage() {
         server.restart();
         let outcome = thread.join().unwrap();
         consistent(&outcome);
-        assert_eq!(outcome.status, CellStatus::Completed, "{:?}", outcome.reason);
+        assert_eq!(
+            outcome.status,
+            CellStatus::Completed,
+            "{:?}",
+            outcome.reason
+        );
         assert_eq!(sum(&outcome, |i| i.reconnects), 8);
-        assert!(outcome.totals.failed >= 1 && outcome.totals.failed <= 8 * 2, "{:?}", outcome.totals);
+        assert!(
+            outcome.totals.failed >= 1 && outcome.totals.failed <= 8 * 2,
+            "{:?}",
+            outcome.totals
+        );
         assert!(outcome.outage_seconds >= 1.0 && outcome.outage_seconds < 19.0);
         assert!(outcome.recovery_seconds.unwrap() >= 1.0);
         assert!(errors(&outcome, 0) + errors(&outcome, 1053) >= 8);
         let last = outcome.intervals.last().unwrap();
         assert!(last.done > 0, "it goes on after the outage");
         assert!((last.connected_seconds / last.seconds() - 8.0).abs() < 0.01);
-        assert!(outcome.intervals.iter().any(|i| i.connected_seconds < 7.9 * i.seconds()));
+        assert!(
+            outcome
+                .intervals
+                .iter()
+                .any(|i| i.connected_seconds < 7.9 * i.seconds())
+        );
     }
 }
 
@@ -558,7 +626,15 @@ fn a_cell_ends_on_time_when_the_server_hangs() {
     assert!((outcome.seconds - 2.0).abs() < 0.05, "{}", outcome.seconds);
     assert!(outcome.reason.unwrap().contains("8 transactions"));
     assert_eq!(outcome.intervals.last().unwrap().done, 0);
-    assert!(outcome.intervals.last().unwrap().latency.quantile(0.5).is_none());
+    assert!(
+        outcome
+            .intervals
+            .last()
+            .unwrap()
+            .latency
+            .quantile(0.5)
+            .is_none()
+    );
 }
 
 #[test]
@@ -573,7 +649,8 @@ fn a_statement_that_outlives_the_drain_is_killed_on_the_server() {
         fn kill(&self, connection_ids: &[u64]) {
             let mut root = self.0.root();
             for id in connection_ids {
-                mysql::prelude::Queryable::query_drop(&mut root, format!("KILL QUERY {id}")).unwrap();
+                mysql::prelude::Queryable::query_drop(&mut root, format!("KILL QUERY {id}"))
+                    .unwrap();
             }
             self.1.lock().unwrap().extend(connection_ids);
         }
@@ -583,7 +660,11 @@ fn a_statement_that_outlives_the_drain_is_killed_on_the_server() {
         let long = program(
             "long",
             false,
-            vec![group(1, vec![], vec![statement("sleep", "SELECT SLEEP(60)", vec![])])],
+            vec![group(
+                1,
+                vec![],
+                vec![statement("sleep", "SELECT SLEEP(60)", vec![])],
+            )],
         );
         let mut spec = spec(&server, long, closed(3));
         spec.options.drain_timeout = Span(Duration::ZERO);
@@ -592,7 +673,12 @@ fn a_statement_that_outlives_the_drain_is_killed_on_the_server() {
         assert!(outcome.totals.balance());
         assert_eq!(outcome.status, CellStatus::Truncated);
         assert_eq!(killer.1.lock().unwrap().len(), 3);
-        assert!(outcome.intervals.iter().all(|i| i.done == 0 && i.errors.is_empty()));
+        assert!(
+            outcome
+                .intervals
+                .iter()
+                .all(|i| i.done == 0 && i.errors.is_empty())
+        );
         let running: Option<u64> = mysql::prelude::Queryable::query_first(
             &mut server.root(),
             "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'",
@@ -613,11 +699,19 @@ fn prepared_statements_stay_within_their_bound() {
         let (outcome, _) = go(&spec);
         assert_eq!(outcome.status, CellStatus::Failed);
         let reason = outcome.reason.unwrap();
-        assert!(reason.contains("1461") && reason.contains("max_prepared_per_connection"), "{reason}");
+        assert!(
+            reason.contains("1461") && reason.contains("max_prepared_per_connection"),
+            "{reason}"
+        );
         spec.options.max_prepared_per_connection = 9;
         let (outcome, _) = go(&spec);
         consistent(&outcome);
-        assert_eq!(outcome.status, CellStatus::Completed, "{:?}", outcome.reason);
+        assert_eq!(
+            outcome.status,
+            CellStatus::Completed,
+            "{:?}",
+            outcome.reason
+        );
         assert!(outcome.totals.done > 100);
     }
 }
@@ -668,7 +762,12 @@ fn every_way_of_logging_in() {
                     _ => {}
                 }
                 let (outcome, _) = go(&spec);
-                assert_eq!(outcome.status, CellStatus::Completed, "{:?}", outcome.reason);
+                assert_eq!(
+                    outcome.status,
+                    CellStatus::Completed,
+                    "{:?}",
+                    outcome.reason
+                );
                 assert!(outcome.totals.done > 0, "{kind:?} {user} {round}");
                 assert_eq!(outcome.tls != "none", encrypted, "{}", outcome.tls);
             }
@@ -708,10 +807,16 @@ fn the_same_seed_asks_the_same_whatever_the_workers() {
         spec.options.workers = workers;
         spec.rows = 1_000_000;
         let (outcome, _) = go(&spec);
-        assert_eq!(outcome.status, CellStatus::Completed, "{:?}", outcome.reason);
+        assert_eq!(
+            outcome.status,
+            CellStatus::Completed,
+            "{:?}",
+            outcome.reason
+        );
         assert_eq!(outcome.per_client.len(), 3);
         let rows: Vec<(i64, i64)> =
-            mysql::prelude::Queryable::query(&mut root, "SELECT client, draw FROM bench.asked").unwrap();
+            mysql::prelude::Queryable::query(&mut root, "SELECT client, draw FROM bench.asked")
+                .unwrap();
         let mut streams = std::collections::BTreeMap::<i64, Vec<i64>>::new();
         for (client, draw) in rows {
             streams.entry(client).or_default().push(draw);

@@ -106,7 +106,9 @@ impl Arrivals {
             self.step();
             if self.queue.len() < self.capacity.saturating_add(idle) {
                 self.queue.push_back(Arrival { due, number });
-                seen.backlog = seen.backlog.max(self.queue.len().saturating_sub(idle) as u64);
+                seen.backlog = seen
+                    .backlog
+                    .max(self.queue.len().saturating_sub(idle) as u64);
             } else {
                 seen.dropped += 1;
             }
@@ -173,7 +175,10 @@ mod tests {
         let mut arrivals = Arrivals::new(1000.0, Spacing::Even, 5, 1);
         arrivals.release(0, 0, u64::MAX);
         let seen = arrivals.advance(20_000_000, 2);
-        assert_eq!((seen.arrived, seen.dropped, arrivals.waiting()), (20, 13, 7));
+        assert_eq!(
+            (seen.arrived, seen.dropped, arrivals.waiting()),
+            (20, 13, 7)
+        );
         assert_eq!(seen.backlog, 5);
     }
 
@@ -183,7 +188,10 @@ mod tests {
         arrivals.release(0, 10_000_000, 30_000_000);
         let seen = arrivals.advance(25_500_000, 0);
         // 1..9 ms wait and are dropped at 10 ms; 10..25 ms are of the measured time.
-        assert_eq!((seen.arrived, seen.dropped, arrivals.waiting()), (25, 9, 16));
+        assert_eq!(
+            (seen.arrived, seen.dropped, arrivals.waiting()),
+            (25, 9, 16)
+        );
         assert_eq!(arrivals.take().map(|a| a.due), Some(10_000_000));
         // Nothing arrives from the end on.
         assert_eq!(arrivals.advance(u64::MAX, 0).arrived, 4);

@@ -345,13 +345,13 @@ impl Client {
                             link.start_tls(setup)?;
                         }
                         ctx.out.clear();
-                        login.secured(&ctx.shared.login, &mut ctx.out)?;
+                        login.secured(&ctx.shared.login, &mut ctx.out);
                         link.send(&ctx.registry, &ctx.out, &mut ctx.scratch)?;
                         return Ok(());
                     }
                     Some(LoginStep::Done(session)) => {
                         if let Some(login) = self.login.take() {
-                            self.wire = Some(Wire::new(login.into_frames(), &session));
+                            self.wire = Some(Wire::new(login.into_frames(), session));
                         }
                         self.connection_id = session.connection_id;
                         self.connected(ctx, now)?;
@@ -405,12 +405,7 @@ impl Client {
     }
 
     /// Acts on trouble, if any.
-    pub(super) fn check(
-        &mut self,
-        ctx: &mut Context<'_>,
-        result: Result<(), Trouble>,
-        now: u64,
-    ) {
+    pub(super) fn check(&mut self, ctx: &mut Context<'_>, result: Result<(), Trouble>, now: u64) {
         if let Err(trouble) = result {
             self.give_up(ctx, trouble, now);
         }
@@ -460,7 +455,11 @@ impl Client {
             && let Cause::Wire(error) = &error
             && !matches!(error, WireError::Server(_))
         {
-            let reason = format!("{} ({})", error, ctx.shared.script.classes[usize::from(class)]);
+            let reason = format!(
+                "{} ({})",
+                error,
+                ctx.shared.script.classes[usize::from(class)]
+            );
             return ctx.shared.fail(reason, now);
         }
         // A server that refuses for good ends the cell; one that is full or not back yet does not.
@@ -541,7 +540,7 @@ fn words(error: &std::io::Error) -> String {
 
 /// The random stream number `index` of kind `kind` under `seed`.
 ///
-/// Seeds go through the finaliser of SplitMix64 (Steele, Lea, Flood 2014) so that neighbouring streams
+/// Seeds go through the finaliser of `SplitMix64` (Steele, Lea, Flood 2014) so that neighbouring streams
 /// have nothing in common.
 pub(super) fn stream(seed: u64, kind: u64, index: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(mix(mix(mix(seed) ^ kind) ^ index))

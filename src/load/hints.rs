@@ -39,7 +39,9 @@ pub(super) fn refused(error: &WireError, clients: u32) -> String {
 /// A line for what the network refused; empty if there is none.
 pub(super) fn network(error: &Error, clients: u32) -> String {
     let hint = match error.kind() {
-        ErrorKind::ConnectionRefused => "nothing listens there; is the server running, and is this its port?".into(),
+        ErrorKind::ConnectionRefused => {
+            "nothing listens there; is the server running, and is this its port?".into()
+        }
         ErrorKind::NotFound => "there is no such socket; is the server running?".into(),
         ErrorKind::PermissionDenied => "this user may not open the socket".into(),
         ErrorKind::AddrNotAvailable => format!(

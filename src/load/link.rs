@@ -58,7 +58,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Starts connecting. Readiness is reported under `token`; a MySQL server speaks first, so that being
+    /// Starts connecting. Readiness is reported under `token`; a `MySQL` server speaks first, so that being
     /// readable is also the sign of being connected.
     pub(super) fn connect(peer: &Peer, registry: &Registry, token: Token) -> io::Result<Self> {
         let mut stream = match peer {
@@ -146,7 +146,9 @@ impl Link {
                     Ok(n) => rest = &rest[n..],
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
                     // Not connected yet counts as not writable yet.
-                    Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => {
+                    Err(e)
+                        if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) =>
+                    {
                         break;
                     }
                     Err(e) => return Err(e),

@@ -142,7 +142,11 @@ impl Script {
         let mut plots = Vec::new();
         for transaction in &program.transactions {
             let mut groups = Vec::new();
-            for group in transaction.groups.iter().filter(|g| g.repeat > 0 && !g.statements.is_empty()) {
+            for group in transaction
+                .groups
+                .iter()
+                .filter(|g| g.repeat > 0 && !g.statements.is_empty())
+            {
                 let mut indices = Vec::new();
                 for statement in &group.statements {
                     let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
@@ -152,8 +156,8 @@ impl Script {
                         .position(|c| *c == statement.class)
                         .and_then(|c| u16::try_from(c).ok())
                         .unwrap_or(0);
-                    let command = compile(statement, &group.binds, protocol, class, number)
-                        .map_err(fail)?;
+                    let command =
+                        compile(statement, &group.binds, protocol, class, number).map_err(fail)?;
                     let index = u16::try_from(commands.len())
                         .map_err(|_| fail("too many statements".into()))?;
                     commands.push(command);
@@ -236,10 +240,14 @@ fn compile(
             },
         });
     }
-    for generator in statement.parameters.iter().filter_map(|v| match v {
-        Value::Draw(generator) => Some(generator),
-        Value::Bound { .. } => None,
-    }).chain(binds)
+    for generator in statement
+        .parameters
+        .iter()
+        .filter_map(|v| match v {
+            Value::Draw(generator) => Some(generator),
+            Value::Bound { .. } => None,
+        })
+        .chain(binds)
     {
         if let Generator::Integer { min, max } = generator
             && min > max

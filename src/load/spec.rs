@@ -143,12 +143,7 @@ impl Totals {
     /// Whether every arrival is in exactly one bucket.
     pub fn balance(&self) -> bool {
         self.arrivals
-            == self.done
-                + self.failed
-                + self.dropped
-                + self.drained
-                + self.given_up
-                + self.waiting
+            == self.done + self.failed + self.dropped + self.drained + self.given_up + self.waiting
     }
 }
 

@@ -90,10 +90,7 @@ impl Tally {
             .iter()
             .map(|&(code, class, count)| ErrorCount {
                 code,
-                statement: classes
-                    .get(usize::from(class))
-                    .cloned()
-                    .unwrap_or_default(),
+                statement: classes.get(usize::from(class)).cloned().unwrap_or_default(),
                 count,
             })
             .collect();
@@ -190,6 +187,9 @@ mod tests {
         assert_eq!(a.errors, [(1213, 2, 2), (0, 1, 1)]);
         assert_eq!((a.done, a.backlog, a.latency.count()), (3, 7, 2));
         a.clear();
-        assert_eq!((a.done, a.backlog, a.latency.count(), a.errors.len()), (0, 0, 0, 0));
+        assert_eq!(
+            (a.done, a.backlog, a.latency.count(), a.errors.len()),
+            (0, 0, 0, 0)
+        );
     }
 }

@@ -55,8 +55,11 @@ pub(super) fn setup(tls: &Tls, address: &Address) -> Result<Option<TlsSetup>, Lo
         Address::Tcp { host, .. } => host.clone(),
         Address::Socket(_) => "localhost".into(),
     };
-    let name = ServerName::try_from(host.clone())
-        .map_err(|_| LoadError::Tls(format!("`{host}` is not a name that a certificate can carry")))?;
+    let name = ServerName::try_from(host.clone()).map_err(|_| {
+        LoadError::Tls(format!(
+            "`{host}` is not a name that a certificate can carry"
+        ))
+    })?;
     Ok(Some(TlsSetup {
         config: Arc::new(config),
         name,
@@ -86,7 +89,7 @@ fn roots(tls: &Tls) -> Result<RootCertStore, LoadError> {
     Ok(roots)
 }
 
-/// Modes "preferred" and "required": encrypt, check nothing, as MySQL defines them.
+/// Modes "preferred" and "required": encrypt, check nothing, as `MySQL` defines them.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 
@@ -108,7 +111,12 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -117,7 +125,12 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -125,7 +138,7 @@ impl ServerCertVerifier for AnyCertificate {
     }
 }
 
-/// Mode "verify-ca": signed by a known authority, whatever its name. (The certificates that MySQL makes
+/// Mode "verify-ca": signed by a known authority, whatever its name. (The certificates that `MySQL` makes
 /// for itself carry no name that could be checked.)
 #[derive(Debug)]
 struct AnyName(Arc<WebPkiServerVerifier>);

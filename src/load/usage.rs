@@ -22,5 +22,6 @@ pub(super) fn resident() -> Option<Bytes> {
 /// CPU of the calling thread so far, in nanoseconds.
 pub(super) fn thread_cpu() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
 }

@@ -11,9 +11,9 @@ use tempfile::TempDir;
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Debian's MariaDB; required.
+    /// Debian's `MariaDB`; required.
     MariaDb,
-    /// MySQL 9.7, when it is there.
+    /// `MySQL` 9.7, when it is there.
     MySql,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Server {
     child: Option<Child>,
 }
 
-/// The MySQL binary of this machine, if any.
+/// The `MySQL` binary of this machine, if any.
 pub(crate) fn mysql_binary() -> Option<PathBuf> {
     std::env::var_os("CAPBENCH_TEST_MYSQL")
         .map(PathBuf::from)
@@ -109,7 +109,8 @@ impl Server {
         root.query_drop("CREATE DATABASE bench").unwrap();
         root.query_drop("CREATE USER bench@'%' IDENTIFIED BY 'secret'")
             .unwrap();
-        root.query_drop("GRANT ALL ON bench.* TO bench@'%'").unwrap();
+        root.query_drop("GRANT ALL ON bench.* TO bench@'%'")
+            .unwrap();
         server
     }
 
@@ -162,7 +163,6 @@ impl Server {
     pub(crate) fn root(&self) -> Conn {
         self.try_root().expect("the server answers")
     }
-
 
     /// Makes `tables` standard tables of `rows` rows.
     pub(crate) fn prepare(&self, tables: u32, rows: u32) {
@@ -220,5 +220,7 @@ pub(crate) fn status(root: &mut Conn, name: &str) -> u64 {
 }
 
 fn user() -> Option<&'static str> {
-    rustix::process::geteuid().is_root().then_some("--user=root")
+    rustix::process::geteuid()
+        .is_root()
+        .then_some("--user=root")
 }

@@ -71,8 +71,7 @@ impl Frames {
                 *input = rest;
                 if self.have == 4 {
                     let [a, b, c, _] = self.header;
-                    self.remaining =
-                        usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
+                    self.remaining = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
                 }
             }
             let take = self.remaining.min(input.len());
@@ -160,7 +159,12 @@ mod tests {
 
     #[test]
     fn payloads_over_16_mib_are_one_packet() {
-        for len in [MAX_PAYLOAD - 1, MAX_PAYLOAD, MAX_PAYLOAD + 1, 2 * MAX_PAYLOAD] {
+        for len in [
+            MAX_PAYLOAD - 1,
+            MAX_PAYLOAD,
+            MAX_PAYLOAD + 1,
+            2 * MAX_PAYLOAD,
+        ] {
             let mut payload = vec![7; len];
             payload[0] = 0xfe;
             let mut bytes = Vec::new();

@@ -51,9 +51,9 @@ pub(crate) enum LoginStep {
 pub(crate) struct Session {
     /// The server's number of this connection, for KILL.
     pub(crate) connection_id: u32,
-    /// CLIENT_DEPRECATE_EOF.
+    /// `CLIENT_DEPRECATE_EOF`.
     pub(crate) deprecate_eof: bool,
-    /// MARIADB_CLIENT_CACHE_METADATA.
+    /// `MARIADB_CLIENT_CACHE_METADATA`.
     pub(crate) cache_metadata: bool,
 }
 
@@ -63,7 +63,7 @@ enum State {
     /// The request for TLS is written, the caller sets it up.
     Securing,
     Authenticating,
-    /// caching_sha2_password: the server's public key is on its way.
+    /// `caching_sha2_password`: the server's public key is on its way.
     PublicKey,
 }
 
@@ -125,16 +125,9 @@ impl Login {
     }
 
     /// TLS is set up (bytes written from now on are encrypted): log in.
-    ///
-    /// # Errors
-    /// As [`Login::feed`].
-    pub(crate) fn secured(
-        &mut self,
-        config: &LoginConfig,
-        out: &mut Vec<u8>,
-    ) -> Result<(), WireError> {
+    pub(crate) fn secured(&mut self, config: &LoginConfig, out: &mut Vec<u8>) {
         self.private = true;
-        self.respond(config, out)
+        self.respond(config, out);
     }
 
     fn packet(
@@ -181,16 +174,19 @@ impl Login {
         }
         // The length of the nonce stands 21 bytes behind the version; mysql_common computes with it
         // as a signed byte and overflows above 127.
-        let version = payload.iter().position(|&b| b == 0).ok_or(malformed.clone())?;
+        let version = payload
+            .iter()
+            .position(|&b| b == 0)
+            .ok_or(malformed.clone())?;
         if payload.get(version + 21).is_none_or(|&len| len > 127) {
             return Err(malformed);
         }
         let handshake =
             HandshakePacket::deserialize((), &mut ParseBuf(payload)).map_err(|_| malformed)?;
         let server = handshake.capabilities();
-        if !server
-            .contains(CapabilityFlags::CLIENT_PROTOCOL_41 | CapabilityFlags::CLIENT_SECURE_CONNECTION)
-        {
+        if !server.contains(
+            CapabilityFlags::CLIENT_PROTOCOL_41 | CapabilityFlags::CLIENT_SECURE_CONNECTION,
+        ) {
             return Err(WireError::Protocol(9));
         }
         self.connection_id = handshake.connection_id();
@@ -244,25 +240,23 @@ impl Login {
             self.state = State::Securing;
             return Ok(LoginStep::StartTls);
         }
-        self.respond(config, out)?;
+        self.respond(config, out);
         Ok(LoginStep::Continue)
     }
 
-    fn respond(&mut self, config: &LoginConfig, out: &mut Vec<u8>) -> Result<(), WireError> {
+    fn respond(&mut self, config: &LoginConfig, out: &mut Vec<u8>) {
         // A default plugin of the server that we do not know is no obstacle yet: it may switch.
         let plugin = match &self.plugin {
-            AuthPlugin::Other(_) | AuthPlugin::MysqlOldPassword => AuthPlugin::MysqlNativePassword,
-            AuthPlugin::MysqlClearPassword if !self.private => AuthPlugin::MysqlNativePassword,
-            AuthPlugin::MariadbParsec { .. } => AuthPlugin::MysqlNativePassword,
-            known => known.clone(),
+            AuthPlugin::CachingSha2Password => AuthPlugin::CachingSha2Password,
+            AuthPlugin::Ed25519 => AuthPlugin::Ed25519,
+            AuthPlugin::MysqlClearPassword if self.private => AuthPlugin::MysqlClearPassword,
+            _ => AuthPlugin::MysqlNativePassword,
         };
         let proof = proof(&plugin, config.password.reveal(), &self.nonce);
         let attributes = self
             .capabilities
             .contains(CapabilityFlags::CLIENT_CONNECT_ATTRS)
-            .then(|| {
-                HashMap::from([(String::from("program_name"), String::from("capbench"))])
-            });
+            .then(|| HashMap::from([(String::from("program_name"), String::from("capbench"))]));
         let response = HandshakeResponse::new(
             Some(proof),
             (5, 5, 3),
@@ -278,7 +272,6 @@ impl Login {
         .with_mariadb_ext_capabilities(self.extended);
         self.send(out, |out| response.serialize(out));
         self.state = State::Authenticating;
-        Ok(())
     }
 
     fn switch(
@@ -311,7 +304,7 @@ impl Login {
         Ok(LoginStep::Continue)
     }
 
-    /// caching_sha2_password goes on: 3 means known, 4 means that it needs the password itself.
+    /// `caching_sha2_password` goes on: 3 means known, 4 means that it needs the password itself.
     fn more(
         &mut self,
         body: &[u8],
@@ -379,7 +372,7 @@ fn encrypt(password: &str, nonce: &[u8], pem: &[u8]) -> Option<Vec<u8>> {
     std::panic::catch_unwind(|| mysql_common::crypto::encrypt(&masked, pem)).ok()
 }
 
-/// Whether `pem` is a public key in the form that MySQL sends, long enough for `len` bytes in OAEP padding.
+/// Whether `pem` is a public key in the form that `MySQL` sends, long enough for `len` bytes in OAEP padding.
 fn usable(pem: &[u8], len: usize) -> bool {
     let mut reader = pem;
     let Some(Ok(rustls_pemfile::Item::SubjectPublicKeyInfo(key))) =
@@ -392,5 +385,7 @@ fn usable(pem: &[u8], len: usize) -> bool {
     let key: &[u8] = key.as_ref();
     key.first() == Some(&0x30)
         && key.len() > len + 42 + 40
-        && key.windows(11).any(|w| w == b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01")
+        && key
+            .windows(11)
+            .any(|w| w == b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01")
 }

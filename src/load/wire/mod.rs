@@ -1,8 +1,8 @@
-//! The MySQL client protocol as state machines over byte slices: no socket, no clock, no thread.
+//! The `MySQL` client protocol as state machines over byte slices: no socket, no clock, no thread.
 //!
 //! `frame` cuts bytes into packets, `login` brings a connection to its first command, `command`
 //! writes commands, `reply` reads answers, [`Wire`] is `frame` and `reply` together.
-//! mysql_common supplies capabilities, handshake packets and authentication.
+//! `mysql_common` supplies capabilities, handshake packets and authentication.
 
 mod command;
 mod error;

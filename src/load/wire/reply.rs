@@ -46,9 +46,9 @@ enum State {
 pub(crate) struct Wire {
     frames: Frames,
     state: State,
-    /// CLIENT_DEPRECATE_EOF: no EOF after column definitions, and an OK packet ends the rows.
+    /// `CLIENT_DEPRECATE_EOF`: no EOF after column definitions, and an OK packet ends the rows.
     deprecate_eof: bool,
-    /// MariaDB's cached metadata: a flag says whether column definitions follow.
+    /// `MariaDB`'s cached metadata: a flag says whether column definitions follow.
     cache_metadata: bool,
     sequence: u8,
     result_set: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Wire {
 
 impl Wire {
     /// Takes over the bytes after login.
-    pub(crate) fn new(frames: Frames, session: &Session) -> Self {
+    pub(crate) fn new(frames: Frames, session: Session) -> Self {
         Self {
             frames,
             state: State::Idle,
@@ -193,7 +193,10 @@ impl Reader<'_> {
 
     fn count(&mut self, packet: Packet<'_>) -> Result<(), WireError> {
         // A packet in several parts raises the number by as many.
-        #[expect(clippy::cast_possible_truncation, reason = "numbers wrap at 256 by definition")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "numbers wrap at 256 by definition"
+        )]
         let expected = self.sequence.wrapping_add((packet.len / MAX_PAYLOAD) as u8);
         if packet.sequence != expected {
             return Err(WireError::Sequence {
@@ -265,7 +268,7 @@ impl Reader<'_> {
     }
 
     fn prepared(&mut self, packet: Packet<'_>, first: u8) -> Result<Option<Answer>, WireError> {
-        let [_, a, b, c, d, columns @ .., ] = packet.head else {
+        let [_, a, b, c, d, columns @ ..] = packet.head else {
             return Err(WireError::Malformed("answer to prepare"));
         };
         let [c0, c1, p0, p1, ..] = columns else {

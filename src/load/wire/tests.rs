@@ -18,7 +18,7 @@ fn packets(first: u8, payloads: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// A greeting of MySQL 8 or later: all capabilities, or without CLIENT_DEPRECATE_EOF (5.6), or MariaDB's.
+/// A greeting of `MySQL` 8 or later: all capabilities, or without `CLIENT_DEPRECATE_EOF` (5.6), or `MariaDB`'s.
 fn greeting(kind: Kind, plugin: &str) -> Vec<u8> {
     let mut out = vec![10];
     out.extend_from_slice(match kind {
@@ -77,9 +77,9 @@ fn log_in(
         while !piece.is_empty() {
             match login.feed(&mut piece, &config(), &mut sent)? {
                 None | Some(LoginStep::Continue) => {}
-                Some(LoginStep::StartTls) => login.secured(&config(), &mut sent)?,
+                Some(LoginStep::StartTls) => login.secured(&config(), &mut sent),
                 Some(LoginStep::Done(session)) => {
-                    let wire = Wire::new(login.into_frames(), &session);
+                    let wire = Wire::new(login.into_frames(), session);
                     return Ok((Some(wire), sent));
                 }
             }
@@ -98,7 +98,10 @@ fn logins_survive_any_cut() {
         (Kind::MariaDb, "mysql_native_password"),
     ] {
         let mut bytes = packets(0, &[&greeting(kind, plugin)]);
-        bytes.extend(packets(2, &[b"\xfemysql_native_password\0tsrqponmlkjihgfedcba\0"]));
+        bytes.extend(packets(
+            2,
+            &[b"\xfemysql_native_password\0tsrqponmlkjihgfedcba\0"],
+        ));
         bytes.extend(packets(4, &[OK]));
         let (_, whole) = log_in(Encrypt::Never, false, &bytes, 0).unwrap();
         // The account, the database and the plugin's name, never the password.
@@ -144,7 +147,10 @@ fn the_password_goes_in_the_clear_only_where_nobody_listens() {
 #[test]
 fn what_cannot_be_done_is_said() {
     let old = packets(0, &[&greeting(Kind::Old, "mysql_native_password")]);
-    assert_eq!(log_in(Encrypt::Always, false, &old, 0).unwrap_err(), WireError::NoTls);
+    assert_eq!(
+        log_in(Encrypt::Always, false, &old, 0).unwrap_err(),
+        WireError::NoTls
+    );
     let mut switch = packets(0, &[&greeting(Kind::MySql, "mysql_native_password")]);
     switch.extend(packets(2, &[b"\xfeauthentication_ldap\0\0"]));
     let plugin = log_in(Encrypt::Never, false, &switch, 0).unwrap_err();
@@ -153,11 +159,20 @@ fn what_cannot_be_done_is_said() {
     let WireError::Server(error) = log_in(Encrypt::Never, false, &full, 0).unwrap_err() else {
         panic!("the server's words");
     };
-    assert_eq!((error.code, error.message.as_str()), (1040, "Too many connections"));
+    assert_eq!(
+        (error.code, error.message.as_str()),
+        (1040, "Too many connections")
+    );
     let mut key = packets(0, &[&greeting(Kind::MySql, "caching_sha2_password")]);
     key.extend(packets(2, &[&[1, 4]]));
-    key.extend(packets(4, &[b"\x01-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"]));
-    assert_eq!(log_in(Encrypt::Never, false, &key, 0).unwrap_err(), WireError::PublicKey);
+    key.extend(packets(
+        4,
+        &[b"\x01-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"],
+    ));
+    assert_eq!(
+        log_in(Encrypt::Never, false, &key, 0).unwrap_err(),
+        WireError::PublicKey
+    );
 }
 
 fn session(kind: Kind) -> Wire {
@@ -212,8 +227,14 @@ fn answers_survive_any_cut() {
         let mut conversations = vec![
             (packets(1, &[OK]), done(false, 0)),
             (packets(1, &[&[0, 3, 0, 2, 0, 0, 0]]), done(false, 3)),
-            (packets(1, &[&[0, 0xfc, 0, 1, 0, 2, 0, 0, 0]]), done(false, 256)),
-            (packets(1, &[b"\xff\xbd\x04#40001Deadlock"]), refused.clone()),
+            (
+                packets(1, &[&[0, 0xfc, 0, 1, 0, 2, 0, 0, 0]]),
+                done(false, 256),
+            ),
+            (
+                packets(1, &[b"\xff\xbd\x04#40001Deadlock"]),
+                refused.clone(),
+            ),
             (rows(kind, true), done(true, 0)),
         ];
         if kind == Kind::MariaDb {
@@ -221,9 +242,18 @@ fn answers_survive_any_cut() {
         }
         // A procedure: rows, then an OK with affected rows.
         let mut two = rows(kind, true);
-        let flags = if kind == Kind::Old { two.len() - 2 } else { two.len() - 4 };
+        let flags = if kind == Kind::Old {
+            two.len() - 2
+        } else {
+            two.len() - 4
+        };
         two[flags] |= 8;
-        let next = two[..].iter().rev().nth(if kind == Kind::Old { 5 } else { 7 }).unwrap() + 1;
+        let next = two[..]
+            .iter()
+            .rev()
+            .nth(if kind == Kind::Old { 5 } else { 7 })
+            .unwrap()
+            + 1;
         two.extend(packets(next, &[&[0, 2, 0, 2, 0, 0, 0]]));
         conversations.push((two, done(true, 2)));
         for (bytes, answer) in conversations {
@@ -234,7 +264,10 @@ fn answers_survive_any_cut() {
                 assert_eq!(seen, Ok(Some(answer.clone())), "{kind:?} cut at {cut}");
                 // The connection takes the next command.
                 wire.expect_result();
-                assert_eq!(ask(&mut wire, &[&packets(1, &[OK])]), Ok(Some(done(false, 0))));
+                assert_eq!(
+                    ask(&mut wire, &[&packets(1, &[OK])]),
+                    Ok(Some(done(false, 0)))
+                );
             }
             // And one byte at a time.
             let mut wire = session(kind);
@@ -254,7 +287,13 @@ fn answers_survive_any_cut() {
             let mut wire = session(kind);
             wire.expect_prepared();
             let seen = ask(&mut wire, &[&bytes[..cut], &bytes[cut..]]);
-            assert_eq!(seen, Ok(Some(Answer::Prepared { id: 9, parameters: 2 })));
+            assert_eq!(
+                seen,
+                Ok(Some(Answer::Prepared {
+                    id: 9,
+                    parameters: 2
+                }))
+            );
         }
     }
 }
@@ -263,7 +302,10 @@ fn answers_survive_any_cut() {
 fn an_error_in_the_middle_of_rows_is_the_answer() {
     let mut wire = session(Kind::MySql);
     wire.expect_result();
-    let bytes = packets(1, &[&[1], COLUMN, b"\0\0\x01a", b"\xff\x25\x05#70100interrupted"]);
+    let bytes = packets(
+        1,
+        &[&[1], COLUMN, b"\0\0\x01a", b"\xff\x25\x05#70100interrupted"],
+    );
     let Ok(Some(Answer::Refused(error))) = ask(&mut wire, &[&bytes]) else {
         panic!("an error");
     };
@@ -314,12 +356,18 @@ fn a_connection_out_of_step_is_noticed() {
     );
     // Nothing was asked.
     let mut wire = session(Kind::MySql);
-    assert_eq!(ask(&mut wire, &[&packets(1, &[OK])]), Err(WireError::Unexpected(0)));
+    assert_eq!(
+        ask(&mut wire, &[&packets(1, &[OK])]),
+        Err(WireError::Unexpected(0))
+    );
     let bye = packets(0, &[b"\xff\x1d\x04#08S01shutdown"]);
     assert!(matches!(ask(&mut wire, &[&bye]), Err(WireError::Server(e)) if e.code == 1053));
     let mut wire = session(Kind::MySql);
     wire.expect_result();
-    assert_eq!(ask(&mut wire, &[&packets(1, &[b"\xfb/etc/passwd"])]), Err(WireError::LocalInfile));
+    assert_eq!(
+        ask(&mut wire, &[&packets(1, &[b"\xfb/etc/passwd"])]),
+        Err(WireError::LocalInfile)
+    );
 }
 
 /// Feeds anything; returns when it is used up or refused. Must not panic or hang.
