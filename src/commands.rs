@@ -202,7 +202,7 @@ pub(crate) fn admit(
     run.warnings
         .iter()
         .for_each(|warning| terminal.warning(warning));
-    let problems = refusals(plan, server)?;
+    let problems = refusals(plan, server, terminal)?;
     if problems.is_empty() {
         return Ok(());
     }
@@ -212,14 +212,20 @@ pub(crate) fn admit(
     )))
 }
 
-fn refusals(plan: &Plan, server: &mut Server) -> Result<Vec<String>, Failure> {
+/// What keeps the plan from running on this server, one line each; lesser limits are said and passed.
+fn refusals(plan: &Plan, server: &mut Server, terminal: &Terminal) -> Result<Vec<String>, Failure> {
     let mut found: Vec<String> = target::check_support(plan, server)
         .map_err(Failure::run)?
         .iter()
         .map(ToString::to_string)
         .collect();
-    let limits = target::preflight(plan, server).map_err(Failure::run)?;
-    found.extend(limits.iter().map(ToString::to_string));
+    for limit in target::preflight(plan, server).map_err(Failure::run)? {
+        if limit.blocking {
+            found.push(limit.to_string());
+        } else {
+            terminal.say(format_args!("note: {limit}"));
+        }
+    }
     Ok(found)
 }
 

@@ -345,13 +345,13 @@ impl Client {
                             link.start_tls(setup)?;
                         }
                         ctx.out.clear();
-                        login.secured(&ctx.shared.login, &mut ctx.out)?;
+                        login.secured(&ctx.shared.login, &mut ctx.out);
                         link.send(&ctx.registry, &ctx.out, &mut ctx.scratch)?;
                         return Ok(());
                     }
                     Some(LoginStep::Done(session)) => {
                         if let Some(login) = self.login.take() {
-                            self.wire = Some(Wire::new(login.into_frames(), &session));
+                            self.wire = Some(Wire::new(login.into_frames(), session));
                         }
                         self.connection_id = session.connection_id;
                         self.connected(ctx, now)?;
@@ -540,7 +540,7 @@ fn words(error: &std::io::Error) -> String {
 
 /// The random stream number `index` of kind `kind` under `seed`.
 ///
-/// Seeds go through the finaliser of SplitMix64 (Steele, Lea, Flood 2014) so that neighbouring streams
+/// Seeds go through the finaliser of `SplitMix64` (Steele, Lea, Flood 2014) so that neighbouring streams
 /// have nothing in common.
 pub(super) fn stream(seed: u64, kind: u64, index: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(mix(mix(mix(seed) ^ kind) ^ index))

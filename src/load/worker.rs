@@ -1,9 +1,9 @@
 //! One thread with its connections: waits for readiness, answers it, hands over its counts.
 
 use std::io::ErrorKind;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mio::{Events, Poll, Registry, Token};
@@ -24,12 +24,14 @@ const TIMER: Token = Token(usize::MAX - 1);
 /// Size of the buffer into which all sockets of a worker are read.
 const INPUT: usize = 128 * 1024;
 /// Connections of one worker that log in at the same time; a server accepts them one by one, and its
-/// queue of new ones is short (back_log, 80 by default on MariaDB).
+/// queue of new ones is short (`back_log`, 80 by default on `MariaDB`).
 const LOGINS: usize = 24;
 /// A poll that took longer has waited: what it reports became ready just now.
 const WAITED: u64 = 50_000;
 /// After the drain time-out: time for killed statements to come back.
 const GRACE: u64 = 1_000_000_000;
+/// Tallies whose counts were taken over, for the next interval.
+pub(super) type Spare = Arc<Mutex<Vec<Tally>>>;
 /// Longest drain after an interrupt: the user waits.
 const HURRY: u64 = 2_000_000_000;
 /// From a worker to the coordinator.
@@ -96,7 +98,7 @@ pub(super) struct Context<'a> {
     pub(super) out: Vec<u8>,
     /// What TLS has encrypted.
     pub(super) scratch: Vec<u8>,
-    pub(super) tally: Box<Tally>,
+    pub(super) tally: Tally,
     pub(super) stage: Stage,
     pub(super) open: bool,
     pub(super) measuring: bool,
@@ -121,7 +123,7 @@ pub(super) struct Context<'a> {
     cpu_from: u64,
     cpu: u64,
     outbox: Outbox,
-    spare: Arc<std::sync::Mutex<Vec<Box<Tally>>>>,
+    spare: Spare,
 }
 
 impl Context<'_> {
@@ -159,7 +161,7 @@ impl Context<'_> {
             // Fails only when the coordinator is gone, and then nobody counts.
             let _ = self.outbox.send(Message::Interval {
                 slot: self.slot,
-                tally,
+                tally: Box::new(tally),
                 last,
             });
             if last {
@@ -280,7 +282,7 @@ impl<'a> Worker<'a> {
         poll: Poll,
         indices: impl Iterator<Item = u32>,
         outbox: Outbox,
-        spare: Arc<std::sync::Mutex<Vec<Box<Tally>>>>,
+        spare: Spare,
     ) -> std::io::Result<Self> {
         let registry = poll.registry().try_clone()?;
         let timers = Timers::new(&registry, TIMER)?;
@@ -305,7 +307,7 @@ impl<'a> Worker<'a> {
                 plain: Vec::new(),
                 out: Vec::new(),
                 scratch: Vec::new(),
-                tally: Box::default(),
+                tally: Tally::default(),
                 stage: Stage::Connecting,
                 open: shared.arrivals.is_some(),
                 measuring: false,

@@ -11,9 +11,9 @@ use tempfile::TempDir;
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Debian's MariaDB; required.
+    /// Debian's `MariaDB`; required.
     MariaDb,
-    /// MySQL 9.7, when it is there.
+    /// `MySQL` 9.7, when it is there.
     MySql,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Server {
     child: Option<Child>,
 }
 
-/// The MySQL binary of this machine, if any.
+/// The `MySQL` binary of this machine, if any.
 pub(crate) fn mysql_binary() -> Option<PathBuf> {
     std::env::var_os("CAPBENCH_TEST_MYSQL")
         .map(PathBuf::from)
@@ -85,7 +85,9 @@ impl Server {
                 command
             }
         };
+        // A starting server removes what looks like its left-overs from its temporary folder: never a shared one.
         init.arg(format!("--datadir={}", data.display()))
+            .arg(format!("--tmpdir={}", folder.path().display()))
             .args(user())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -121,6 +123,7 @@ impl Server {
         command
             .arg("--no-defaults")
             .arg(format!("--datadir={}", at("data")))
+            .arg(format!("--tmpdir={}", self.folder.path().display()))
             .arg(format!("--socket={}", at("s")))
             .arg(format!("--pid-file={}", at("pid")))
             .arg(format!("--log-error={}", at("log")))
