@@ -1,5 +1,6 @@
 //! The commands beside the run, and the run's edges: reading the plan, admission, putting back, the exit code.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -158,9 +159,12 @@ pub(crate) fn create_store(args: &RunArgs, loaded: &Loaded) -> Result<Store, Fai
         jiff::Timestamp::now(),
         loaded.source.as_bytes(),
     )
-    .map_err(|error| match args.out.is_some() && error.is_taken() {
-        true => Failure::input(error),
-        false => Failure::run(error),
+    .map_err(|error| {
+        if args.out.is_some() && error.is_taken() {
+            Failure::input(error)
+        } else {
+            Failure::run(error)
+        }
     })
 }
 
@@ -175,11 +179,13 @@ pub(crate) fn open_server(
         plan::Place::Managed(_) => "starting a private server".to_owned(),
         plan::Place::Server(place) => format!("connecting to {}", place.address),
     });
-    let server =
-        Server::open(plan, journal, interrupt).map_err(|error| match error.is_interrupt() {
-            true => Failure::interrupted(),
-            false => Failure::run(error),
-        })?;
+    let server = Server::open(plan, journal, interrupt).map_err(|error| {
+        if error.is_interrupt() {
+            Failure::interrupted()
+        } else {
+            Failure::run(error)
+        }
+    })?;
     let identity = server.identity();
     terminal.say(format_args!(
         "{} {} at {}",
@@ -323,9 +329,10 @@ fn with_server(
 }
 
 pub(crate) fn session_failure(error: execute::SessionError) -> Failure {
-    match error.is_interrupt() {
-        true => Failure::interrupted(),
-        false => Failure::run(error),
+    if error.is_interrupt() {
+        Failure::interrupted()
+    } else {
+        Failure::run(error)
     }
 }
 
@@ -341,18 +348,20 @@ fn report_again(dir: &Path, template: Option<&Path>) -> Result<Exit, Failure> {
 /// `capbench knee`.
 fn knee(file: &Path, gain: &str, json: bool) -> Result<Exit, Failure> {
     let shown = file.display();
-    let text = match file.as_os_str() == "-" {
-        true => std::io::read_to_string(std::io::stdin()),
-        false => std::fs::read_to_string(file),
+    let text = if file.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(file)
     };
     let text = text.map_err(|error| Failure::input(anyhow!("cannot read {shown}: {error}")))?;
     let gain = Ratio::parse(gain).map_err(|why| Failure::input(anyhow!("--gain: {why}")))?;
     let points =
         knee_csv::read(&text).map_err(|error| Failure::input(anyhow!("{shown}: {error}")))?;
     let knee = analysis::knee::from_points(&points, gain);
-    Terminal::data(&match json {
-        true => knee_csv::knee_json(&knee).to_string(),
-        false => knee_csv::knee_text(&knee),
+    Terminal::data(&if json {
+        knee_csv::knee_json(&knee).to_string()
+    } else {
+        knee_csv::knee_text(&knee)
     });
     Ok(Exit::Passed)
 }
@@ -418,10 +427,7 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         format: store::FORMAT,
         tool: format!("capbench {}", env!("CARGO_PKG_VERSION")),
         name: plan.name.clone(),
-        plan_sha256: sha2::Sha256::digest(&loaded.source)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect(),
+        plan_sha256: hexadecimal(&sha2::Sha256::digest(&loaded.source)),
         command: command_line(),
         seed: plan.seed,
         started_at: now(),
@@ -472,6 +478,14 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         cells: Vec::new(),
         unavailable: Vec::new(),
     }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn now() -> String {
