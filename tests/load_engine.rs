@@ -832,3 +832,105 @@ fn the_same_seed_asks_the_same_whatever_the_workers() {
     assert_eq!(asked[0], asked[1]);
     assert_eq!(asked[0].len(), 3);
 }
+
+/// Passes bytes on in small pieces, and cuts each connection after a while.
+fn bad_link(port: u16, stop: &Arc<std::sync::atomic::AtomicBool>) -> u16 {
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let stop = Arc::clone(stop);
+    let pass = |mut from: TcpStream, mut to: TcpStream, limit: usize| {
+        let mut buffer = [0; 4096];
+        let mut passed = 0;
+        while let Ok(len @ 1..) = from.read(&mut buffer) {
+            for (number, piece) in buffer[..len].chunks(1 + passed % 613).enumerate() {
+                passed += piece.len() + number;
+                if passed > limit || to.write_all(piece).is_err() {
+                    let _ = from.shutdown(Shutdown::Both);
+                    let _ = to.shutdown(Shutdown::Both);
+                    return;
+                }
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+    };
+    std::thread::spawn(move || {
+        let mut limit = 60_000;
+        while !stop.load(Ordering::SeqCst) {
+            let Ok((client, _)) = listener.accept() else {
+                std::thread::sleep(Duration::from_millis(5));
+                continue;
+            };
+            limit += 7_001;
+            client.set_nonblocking(false).unwrap();
+            client.set_nodelay(true).unwrap();
+            let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            server.set_nodelay(true).unwrap();
+            let (client_too, server_too) =
+                (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || pass(client, server, usize::MAX));
+            std::thread::spawn(move || pass(server_too, client_too, limit));
+        }
+    });
+    address.port()
+}
+
+#[test]
+fn a_link_that_splits_and_cuts_loses_no_count() {
+    for kind in kinds() {
+        let server = Server::start(kind, &[]);
+        server.prepare(2, 1000);
+        for tls in [TlsMode::Disabled, TlsMode::Preferred] {
+            let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+            let mut spec = spec(&server, read_write(), closed(6));
+            spec.endpoint.tls.mode = tls;
+            spec.endpoint.address = Address::Tcp {
+                host: "127.0.0.1".into(),
+                port: bad_link(server.port, &stop),
+            };
+            spec.measure = Duration::from_secs(4);
+            let (outcome, _) = go(&spec);
+            stop.store(true, Ordering::SeqCst);
+            consistent(&outcome);
+            assert_eq!(
+                outcome.status,
+                CellStatus::Completed,
+                "{:?}",
+                outcome.reason
+            );
+            let reconnects = sum(&outcome, |i| i.reconnects);
+            assert!(
+                reconnects > 5 && outcome.totals.done > 5,
+                "{reconnects} {:?}",
+                outcome.totals
+            );
+            assert!(errors(&outcome, 0) >= reconnects);
+            assert!(outcome.outage_seconds > 0.0 && outcome.recovery_seconds.is_some());
+        }
+    }
+}
+
+#[test]
+fn thinking_is_not_latency() {
+    let server = Server::start(Kind::MariaDb, &[]);
+    server.prepare(2, 1000);
+    let mut program = point_select();
+    program.think_time_ms = 50.0;
+    let spec = spec(&server, program, closed(10));
+    let (outcome, _) = go(&spec);
+    consistent(&outcome);
+    // 10 clients at 50 ms and a fast answer: at most 200 a second, and not far below.
+    assert!(
+        (200..=410).contains(&outcome.totals.done),
+        "{:?}",
+        outcome.totals
+    );
+    let mut latency = Latency::new();
+    outcome
+        .intervals
+        .iter()
+        .for_each(|i| latency.merge(&i.latency));
+    assert!(latency.quantile(0.5).unwrap().0 < 50.0);
+}

@@ -219,10 +219,15 @@ impl<'a> Coordinator<'a> {
 
     fn publish(&mut self, slot: Slot, tally: Tally) {
         let open = self.shared.arrivals.is_some();
-        let interval = tally.into_interval(&slot, open, &self.shared.script.classes);
+        let mut interval = tally.into_interval(&slot, open, &self.shared.script.classes);
         if let Flow::Stop(reason) = self.observer.interval(&interval) {
             self.stopped.get_or_insert(reason);
             self.shared.end_at(self.shared.now());
+        }
+        // Many intervals stay in memory until the cell ends.
+        interval.latency.pack();
+        if let Some(service) = &mut interval.service {
+            service.pack();
         }
         self.intervals.push(interval);
     }

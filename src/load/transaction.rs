@@ -343,10 +343,8 @@ impl Client {
         match source {
             Source::Key => signed(shared.sampler.sample(&mut self.rng)),
             Source::Segment => {
-                let clients = u64::from(shared.spec.pace.clients().max(1));
-                let length = shared.spec.rows / clients;
-                let first = u64::from(self.index) * length;
-                signed(self.rng.random_range(first..=first + length))
+                let sampler = self.segment.as_deref().unwrap_or(&shared.sampler);
+                signed(sampler.sample(&mut self.rng))
             }
             Source::Integer { min, max } => self.rng.random_range(*min..=*max),
             Source::Unique => {

@@ -23,9 +23,9 @@ pub(super) const WAKER: Token = Token(usize::MAX);
 const TIMER: Token = Token(usize::MAX - 1);
 /// Size of the buffer into which all sockets of a worker are read.
 const INPUT: usize = 128 * 1024;
-/// Connections of one worker that log in at the same time; a server accepts them one by one, and its
+/// Connections that log in at the same time, over all workers; a server accepts them one by one, and its
 /// queue of new ones is short (`back_log`, 80 by default on `MariaDB`).
-const LOGINS: usize = 24;
+const LOGINS: usize = 48;
 /// A poll that took longer has waited: what it reports became ready just now.
 const WAITED: u64 = 50_000;
 /// After the drain time-out: time for killed statements to come back.
@@ -286,17 +286,9 @@ impl<'a> Worker<'a> {
     ) -> std::io::Result<Self> {
         let registry = poll.registry().try_clone()?;
         let timers = Timers::new(&registry, TIMER)?;
-        let spec = shared.spec;
         let clients = indices
             .zip(0..)
-            .map(|(index, slot)| {
-                Client::new(
-                    index,
-                    slot,
-                    spec.seed,
-                    spec.options.max_prepared_per_connection,
-                )
-            })
+            .map(|(index, slot)| Client::new(index, slot, shared))
             .collect();
         Ok(Self {
             ctx: Context {
@@ -380,6 +372,7 @@ impl<'a> Worker<'a> {
     fn connect_all(&mut self) -> std::io::Result<()> {
         let mut events = Events::with_capacity(1024);
         let mut ready = false;
+        let logins = (LOGINS / self.ctx.shared.wakers.len().max(1)).max(2);
         loop {
             let now = self.ctx.shared.now();
             if self.ctx.shared.abort.load(Ordering::SeqCst) {
@@ -399,7 +392,7 @@ impl<'a> Worker<'a> {
                     _ => {}
                 }
             }
-            while self.next < self.clients.len() && pending < LOGINS {
+            while self.next < self.clients.len() && pending < logins {
                 self.clients[self.next].connect(&mut self.ctx, now);
                 self.next += 1;
                 pending += 1;

@@ -85,14 +85,21 @@ impl Server {
                 command
             }
         };
-        // A starting server removes what looks like its left-overs from its temporary folder: never a shared one.
-        init.arg(format!("--datadir={}", data.display()))
+        // Many servers at once exhaust the system's asynchronous requests (fs.aio-max-nr).
+        let made = init
+            .arg(format!("--datadir={}", data.display()))
             .arg(format!("--tmpdir={}", folder.path().display()))
+            .arg("--innodb-use-native-aio=0")
             .args(user())
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        assert!(init.status().unwrap().success(), "the data folder was made");
+            .output()
+            .unwrap();
+        assert!(
+            made.status.success(),
+            "the data folder was made: {}{}",
+            String::from_utf8_lossy(&made.stdout),
+            String::from_utf8_lossy(&made.stderr)
+        );
         let mut server = Self {
             folder,
             port: free_port(),
@@ -130,6 +137,7 @@ impl Server {
             .arg(format!("--port={}", self.port))
             .args(["--bind-address=127.0.0.1", "--max-connections=600"])
             .args(["--innodb-buffer-pool-size=64M", "--secure-file-priv="])
+            .arg("--innodb-use-native-aio=0")
             .args(user())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
