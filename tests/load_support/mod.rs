@@ -90,6 +90,8 @@ impl Server {
             .arg(format!("--datadir={}", data.display()))
             .arg("--innodb-use-native-aio=0")
             .args(user())
+            // Servers that are made at the same time take the same names for temporary tables.
+            .env("TMPDIR", folder.path())
             .stdin(Stdio::null())
             .output()
             .unwrap();
@@ -137,6 +139,7 @@ impl Server {
             .args(["--innodb-buffer-pool-size=64M", "--secure-file-priv="])
             .arg("--innodb-use-native-aio=0")
             .args(user())
+            .env("TMPDIR", self.folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());

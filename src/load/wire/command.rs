@@ -118,7 +118,7 @@ impl Execute {
         fill(out);
         let len = out.len() - at - 1;
         if let Ok(short @ 0..=250) = u8::try_from(len) {
-            out[at] = short
+            out[at] = short;
         } else {
             out[at] = 0xfe;
             out.splice(at + 1..=at, (len as u64).to_le_bytes());
