@@ -326,7 +326,10 @@ mod latency_tests {
                 let rank = ((quantile * raw.len() as f64).ceil() as usize).max(1);
                 let exact = raw[rank - 1] as f64 / 1e6;
                 let seen = latency.quantile(quantile).unwrap().0;
-                assert!((seen / exact - 1.0).abs() <= 0.001, "{quantile}: {seen} {exact}");
+                assert!(
+                    (seen / exact - 1.0).abs() <= 0.001,
+                    "{quantile}: {seen} {exact}"
+                );
             }
         }
     }

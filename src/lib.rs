@@ -1,7 +1,13 @@
 //! capbench: a declarative capacity-test runner for MySQL-family databases.
+//!
+//! [`run`] reads as the architecture: plan → cells → target and data ready → each cell measured → findings →
+//! report files. ARCHITECTURE.md says which module may use which.
 
 pub mod analysis;
+pub mod cli;
+mod commands;
 pub mod dataset;
+pub mod execute;
 pub mod interrupt;
 pub mod latency;
 pub mod load;
@@ -12,5 +18,100 @@ pub mod record;
 pub mod report;
 pub mod store;
 pub mod target;
+pub mod terminal;
 pub mod units;
 pub mod workload;
+
+use anyhow::anyhow;
+
+use cli::{Cli, Exit, RunArgs};
+use commands::Failure;
+use execute::Session;
+use interrupt::Interrupt;
+use record::{Run, RunEnd};
+use store::Store;
+use target::Journal;
+use terminal::Terminal;
+
+/// Does what the command line says and returns how it ended. Everything a person must know is on the
+/// screen by then.
+pub fn main(cli: Cli) -> Exit {
+    let terminal = Terminal::new(cli.is_quiet());
+    let interrupt = Interrupt::new();
+    let result = commands::listen(&interrupt).and_then(|()| match cli.command {
+        None => run(&cli.run, &terminal, &interrupt),
+        Some(command) => commands::dispatch(command, &terminal, &interrupt),
+    });
+    result.unwrap_or_else(|failure| failure.show(&terminal))
+}
+
+/// Runs a plan: the whole pipeline.
+fn run(args: &RunArgs, terminal: &Terminal, interrupt: &Interrupt) -> Result<Exit, Failure> {
+    let loaded = commands::read_plan(args.plan.as_deref())?;
+    let cells = matrix::cells(&loaded.plan);
+    if args.list {
+        return Ok(commands::list(&loaded.plan, &cells));
+    }
+    let mut store = commands::create_store(args, &loaded)?;
+    let mut run = commands::new_run(&loaded);
+    let measured = measure(
+        &loaded.plan,
+        &cells,
+        &mut store,
+        &mut run,
+        terminal,
+        interrupt,
+    );
+    let failure = commands::close(&mut run, measured);
+    if run.cells.is_empty() && failure.is_some() {
+        // Nothing was measured: the message says all there is, and a folder without a cell would only be litter,
+        // unless the journal still names a change.
+        let changed =
+            Journal::read_pending(&store.journal()).is_ok_and(|pending| !pending.is_empty());
+        store.discard(changed);
+        return Err(failure.unwrap_or_else(|| Failure::run(anyhow!("nothing was measured"))));
+    }
+    let saved = store.save(&run);
+    let findings = analysis::analyse(&run);
+    let written = report::write(
+        &run,
+        &findings,
+        store.dir(),
+        loaded.plan.report.template.as_deref(),
+    );
+    commands::finish(&run, &findings, saved, written, failure)
+}
+
+/// Target ready, data ready, every cell measured, everything put back — on every way out.
+fn measure(
+    plan: &plan::Plan,
+    cells: &[matrix::Cell],
+    store: &mut Store,
+    run: &mut Run,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> Result<RunEnd, Failure> {
+    let mut journal = Journal::create(&store.journal()).map_err(Failure::run)?;
+    let mut server = commands::open_server(plan, &mut journal, terminal, interrupt)?;
+    let end = commands::admit(plan, &mut server, run, terminal).and_then(|()| {
+        run.settings.extend(
+            server
+                .apply_run_settings(&plan.target.set, &mut journal)
+                .map_err(Failure::run)?,
+        );
+        run.end = RunEnd::Running;
+        Session {
+            plan,
+            server: &mut server,
+            journal: &mut journal,
+            run,
+            save: &mut |run| store.save(run).map_err(|error| error.to_string()),
+            terminal,
+            interrupt,
+            resolved: None,
+        }
+        .run(cells)
+        .map_err(commands::session_failure)
+    });
+    commands::put_back(server, &mut journal, end, &store.journal(), terminal)
+}

@@ -72,6 +72,29 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// An interval in which nothing happened.
+    pub fn empty(start: f64, end: f64, phase: Phase) -> Self {
+        Self {
+            start,
+            end,
+            phase,
+            done: 0,
+            failed: 0,
+            dropped: 0,
+            arrivals: 0,
+            retries: 0,
+            reconnects: 0,
+            reads: 0,
+            writes: 0,
+            others: 0,
+            connected_seconds: 0.0,
+            backlog: 0,
+            latency: Latency::new(),
+            service: None,
+            errors: Vec::new(),
+        }
+    }
+
     /// Length in seconds.
     pub fn seconds(&self) -> f64 {
         self.end - self.start
@@ -122,12 +145,15 @@ pub enum CellStatus {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientUsage {
     /// CPU in user mode, seconds, whole process.
+    #[serde(deserialize_with = "number")]
     pub user_seconds: f64,
     /// CPU in kernel mode, seconds, whole process.
+    #[serde(deserialize_with = "number")]
     pub system_seconds: f64,
     /// Resident memory at the end.
     pub resident: Bytes,
     /// Share of the time in which the busiest worker was not waiting for events.
+    #[serde(deserialize_with = "share")]
     pub busiest_worker: Ratio,
     /// 99th percentile of the time an answer waited for its worker (readable until handled).
     pub lateness_p99: Option<Millis>,
@@ -157,12 +183,15 @@ pub struct CellRecord {
     /// When the clients were released (UTC, RFC 3339); `None`: never.
     pub started_at: Option<String>,
     /// Seconds from the release to the end of the measured time.
+    #[serde(deserialize_with = "number")]
     pub seconds: f64,
     /// Mean think time per transaction, milliseconds (0: none).
+    #[serde(deserialize_with = "number")]
     pub think_time_ms: f64,
     /// Transactions per client in the measured time.
     pub per_client: Vec<u64>,
     /// Seconds in which at least one client was not connected.
+    #[serde(deserialize_with = "number")]
     pub outage_seconds: f64,
     /// Longest time from losing a connection to having it back; `None`: nothing was lost or nothing came back.
     pub recovery_seconds: Option<f64>,
@@ -384,4 +413,14 @@ pub struct Run {
     pub cells: Vec<CellRecord>,
     /// Signals that could not be read, with the reason (`INNODB_METRICS: access denied`).
     pub unavailable: Vec<String>,
+}
+
+/// A number that JSON could not hold (not a number, infinite) stands there as null; it comes back as not a
+/// number, which reports show as missing, and does not make the whole run unreadable.
+fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
+fn share<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Ratio, D::Error> {
+    number(deserializer).map(Ratio)
 }

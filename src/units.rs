@@ -117,6 +117,31 @@ impl fmt::Display for PerSecond {
 #[serde(transparent)]
 pub struct Ratio(pub f64);
 
+impl Ratio {
+    /// Reads `"20%"` or `"0.2"`; a whole number without `%` is refused, since `1` may mean 1 % or all.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let trimmed = text.trim();
+        let (number, scale) = match trimmed.strip_suffix('%') {
+            Some(percent) => (percent.trim(), 100.0),
+            None if trimmed.contains('.') => (trimmed, 1.0),
+            None => {
+                return Err(format!(
+                    "`{text}` is not a share; write for example \"20%\" or \"0.2\""
+                ));
+            }
+        };
+        match number.parse::<f64>() {
+            Ok(value) if value.is_finite() && value >= 0.0 => Ok(Self(value / scale)),
+            _ => Err(format!(
+                "`{text}` is not a share; write for example \"20%\" or \"0.2\""
+            )),
+        }
+    }
+}
+
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = self.0 * 100.0;
@@ -220,6 +245,15 @@ mod tests {
                 Span::parse(text).map(|s| s.to_string()),
                 Ok(text.to_owned())
             );
+        }
+    }
+
+    #[test]
+    fn shares_say_what_they_are_of() {
+        assert_eq!(Ratio::parse("20%"), Ok(Ratio(0.2)));
+        assert_eq!(Ratio::parse("0.2"), Ok(Ratio(0.2)));
+        for text in ["20", "1", "", "-0.1", "x%", "NaN%", "inf%"] {
+            assert!(Ratio::parse(text).is_err(), "{text}");
         }
     }
 

@@ -1,5 +1,11 @@
 //! The knee on published ladders, on an exact queueing model, and under changes that must not matter.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::float_cmp,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)]
 
 use capbench::analysis::knee::{
     Confidence, DEFAULT_GAIN, Knee, KneeKind, LadderPoint, from_points,
@@ -216,7 +222,7 @@ fn a_wide_error_widens_the_range() {
 }
 
 /// Throughput of a closed network with one station of `servers` servers (service time 1) and a delay
-/// `think`: product form, X(n) = G(n−1)/G(n) with G(n) = Σ_j Z^(n−j)/(n−j)! · 1/∏_{i≤j} min(i, c).
+/// `think`, in product form: `X(n) = G(n−1)/G(n)`, `G(n) = Σ_j Z^(n−j)/(n−j)! · 1/∏_{i≤j} min(i, c)`.
 /// In logarithms; mean value analysis loses its digits near saturation.
 fn closed_queue(servers: u32, think: f64, clients: u32) -> f64 {
     let ln_g = |n: u32| -> f64 {

@@ -315,6 +315,8 @@ fn open_loop() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Any ladder that ascends from 1 is taken as it is; any other order is refused.
     #[test]
     fn ladders(steps in proptest::collection::vec(1u32..=60_000, 1..12)) {

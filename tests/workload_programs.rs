@@ -43,7 +43,7 @@ fn from_text_with(text: &str, options: &WorkloadOptions) -> Result<Program, Work
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mine.toml"), text).unwrap();
     workload::load("mine.toml", folder.path(), options).map_err(|mut error| {
-        error.origin = "mine.toml".to_owned();
+        error.origin = String::from("mine.toml");
         error
     })
 }
@@ -298,6 +298,7 @@ parameters = ["word", "n - 3", "n"]
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn faults_are_named_in_one_line() {
     let good = "[[transaction]]\nname = \"t\"\n[[transaction.group]]\nbind = { n = \"key\", s = \"text: ###\" }\n[[transaction.group.statement]]\nclass = \"c\"\nsql = \"SELECT ?\"\nparameters = [\"n\"]\n";
     assert!(from_text(good).is_ok());

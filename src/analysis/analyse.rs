@@ -4,8 +4,8 @@ use rayon::prelude::*;
 
 use super::bottleneck::{self, ALL_IN_POOL, Reference};
 use super::findings::{
-    Bottleneck, CellSummary, Comparison, Findings, LadderFinding, Limit, OpenFinding, StepSummary,
-    Validity,
+    Bottleneck, Cause, CellSummary, Comparison, Findings, LadderFinding, Limit, OpenFinding,
+    StepSummary, Validity,
 };
 use super::knee::{Knee, KneeKind};
 use super::ladder::{self, Measured, StepCells};
@@ -13,7 +13,7 @@ use super::signals::Signals;
 use super::stats::mean_of;
 use super::{cell, compare, criteria, headline, limit};
 use crate::plan::Step;
-use crate::record::{Run, VariantRecord};
+use crate::record::{DatasetFacts, Run, VariantRecord};
 use crate::units::PerSecond;
 
 /// Draws every conclusion that a run's records support.
@@ -167,7 +167,7 @@ fn open_finding(steps: &[StepCells<'_>]) -> OpenFinding {
     }
 }
 
-/// Why it stops at the knee, and why it falls at the worst step beyond.
+/// Why it stops at the knee (or, when nothing is full there, at the step after), and why it falls at the worst step beyond.
 fn diagnose(
     run: &Run,
     knee: &Knee,
@@ -202,6 +202,7 @@ fn diagnose(
                     .map(|m| m.summary.fairness.map(|f| f.spread.0)),
             )
         })),
+        saturated: !matches!(knee.kind, KneeKind::NotReached | KneeKind::Insufficient),
         knee_p95: combined[k].p95,
     };
     let look = |i: usize| {
@@ -224,7 +225,17 @@ fn diagnose(
             let tps = |i: usize| combined[i].tps.map_or(f64::INFINITY, |t| t.0);
             tps(a).total_cmp(&tps(b))
         });
-    (Some(look(k)), beyond.map(look))
+    let mut at = look(k);
+    // The knee is where the next step no longer pays: what is not yet full at the knee is there.
+    if at.primary == Cause::NotSaturated
+        && let Some(next) = usable.iter().copied().find(|&i| i > k)
+    {
+        let after = look(next);
+        if after.primary != Cause::NotSaturated {
+            at = after;
+        }
+    }
+    (Some(at), beyond.map(look))
 }
 
 /// Repeats of a step: the mean of each signal would mix unlike moments of the same server; the run with
@@ -271,6 +282,16 @@ fn ladder_notes(
         notes.push(format!(
             "rows read per statement jumped between steps ({least:.1} to {most:.1}): an execution plan may have changed"
         ));
+    }
+    for step in steps {
+        if let Some(swing) = step.usable().find_map(|m| m.signals.swing) {
+            notes.push(format!(
+                "{}: throughput swings by {:.0} % with a period of about {:.0} s, the mark of flushing and checkpoints",
+                step.step,
+                swing.depth * 100.0,
+                swing.period
+            ));
+        }
     }
     for step in combined {
         if step.invalid > 0 && !step.cells.is_empty() {
@@ -354,7 +375,7 @@ fn notes(run: &Run, cells: &[CellSummary], ladders: &[LadderFinding]) -> Vec<Str
             cells.len()
         ));
     }
-    if let Some(ratio) = run.dataset.as_ref().and_then(|d| d.ratio())
+    if let Some(ratio) = run.dataset.as_ref().and_then(DatasetFacts::ratio)
         && ratio < 2.0
     {
         notes.push(format!(

@@ -2,62 +2,15 @@
 //!
 //! Each threshold carries its standing: \[M\] measured, \[S\] from a published source, \[H\] heuristic.
 
+use std::fmt::Write as _;
+
 use super::advice;
-use super::findings::{Bottleneck, Cause, CellSummary, Evidence, Rule};
+use super::findings::{Bottleneck, Cause, CellSummary, Evidence};
 use super::signals::Signals;
 use super::stats::mean_of;
-use super::validity::CLIENT_BUSY;
-use crate::record::{Flavour, Run};
+use crate::record::Run;
 use crate::units::{Millis, Ratio};
 
-/// us+sy, with as many runnable tasks as CPUs: the 32G tier at 128 threads and more stood at 90–99 % \[M\].
-const CPU_BUSY: f64 = 0.85;
-/// iowait and queue that prove a disk limit; %util alone is no proof on `NVMe` \[M\].
-const IOWAIT: f64 = 0.15;
-const QUEUE: f64 = 8.0;
-/// Read time against the ladder's smallest \[M\].
-const READ_TIME_FACTOR: f64 = 1.5;
-/// InnoDB's own pending reads where the server's host cannot be seen. \[H\]
-const PENDING_READS: f64 = 8.0;
-/// Share of client time spent waiting for row locks: hot rows gave 5 % at 16, 20 % at 32 and 50 % at
-/// 64 threads \[M\].
-const ROW_LOCKS_PRIMARY: f64 = 0.20;
-const ROW_LOCKS_CONTRIBUTE: f64 = 0.10;
-/// Deadlocks a transaction. \[H\]
-const DEADLOCKS: f64 = 0.01;
-const DEADLOCKS_NOTE: f64 = 0.001;
-/// Context switches a transaction against the ladder's smallest, throughput against the peak, CV \[M\].
-const SWITCHES_FACTOR: f64 = 2.0;
-const FALLEN: f64 = 0.90;
-const UNSTEADY: f64 = 0.10;
-/// Checkpoint age against capacity: MySQL \[H\], MariaDB's own maximum age \[M\].
-const CHECKPOINT_MYSQL: f64 = 0.75;
-const CHECKPOINT_MARIADB: f64 = 0.90;
-/// Waits for the log buffer a second (awesome-prometheus-alerts) \[S\].
-const LOG_WAITS: f64 = 10.0;
-/// fsyncs a transaction near 1 with many clients: no group commit (measured 1.00 at 1 thread, 0.07 at 64) \[M\].
-const NO_GROUP_COMMIT: f64 = 0.90;
-const MANY_CLIENTS: f64 = 8.0;
-/// Log flushes under way on average: someone always waits for one. \[H\]
-const PENDING_FSYNCS: f64 = 0.5;
-/// Connections and prepared statements against their limits (`MySQLTuner`, awesome-prometheus-alerts) \[S\].
-const NEAR_LIMIT: f64 = 0.80;
-/// Temporary tables on disk (`MySQLTuner`) \[S\], from a rate on that matters \[H\].
-const DISK_TABLES: f64 = 0.25;
-const DISK_TABLES_RATE: f64 = 1.0;
-/// Link use: 124 MB/s on 1 GbE at 36 % CPU \[S\].
-const LINK_FULL: f64 = 0.90;
-/// Threads at work in the server against clients: 2.5 of 32 when the work was elsewhere, 52 of 64 when
-/// the server was the limit \[M\]; the boundary between \[H\].
-const INSIDE: f64 = 0.25;
-/// A plateau this even is the signature of a cap \[M\].
-const CAPPED: f64 = 0.007;
-/// Stolen CPU \[H\], semi-sync waits \[H\], flow control \[H\], history \[S\], unfairness \[H\].
-const STOLEN: f64 = 0.05;
-const SEMI_SYNC: f64 = 0.20;
-const FLOW_CONTROL: f64 = 0.05;
-const HISTORY: f64 = 50_000.0;
-const UNFAIR: f64 = 0.30;
 /// Hit rate from which the data is too small to test the pool \[M\].
 pub(crate) const ALL_IN_POOL: f64 = 0.999;
 
@@ -72,6 +25,8 @@ pub(crate) struct Reference {
     pub(crate) read_ms: Option<f64>,
     /// Smallest unfairness.
     pub(crate) unfair: Option<f64>,
+    /// Whether the ladder reached its knee: before it few clients at work say nothing.
+    pub(crate) saturated: bool,
     /// p95 at the knee.
     pub(crate) knee_p95: Option<Millis>,
 }
@@ -88,13 +43,14 @@ pub(crate) struct Step<'a> {
     pub(crate) reference: Reference,
 }
 
-struct Diagnosis<'a> {
-    step: &'a Step<'a>,
-    local: bool,
-    evidence: Vec<Evidence>,
+/// Evidence as it is gathered; `rules` fills it.
+pub(super) struct Diagnosis<'a> {
+    pub(super) step: &'a Step<'a>,
+    pub(super) local: bool,
+    pub(super) evidence: Vec<Evidence>,
     primary: Vec<Cause>,
     contributing: Vec<Cause>,
-    missing: Vec<String>,
+    pub(super) missing: Vec<String>,
 }
 
 /// Diagnoses one step.
@@ -124,7 +80,7 @@ pub(crate) fn diagnose(step: &Step<'_>) -> Bottleneck {
 
 impl Diagnosis<'_> {
     /// Notes a signal; `None` goes to the missing ones. Answers whether the threshold is met.
-    fn weigh(
+    pub(super) fn weigh(
         &mut self,
         cause: Cause,
         signal: &str,
@@ -156,44 +112,44 @@ impl Diagnosis<'_> {
         format!("{source} was not available")
     }
 
-    fn prove(&mut self, cause: Cause) {
+    pub(super) fn prove(&mut self, cause: Cause) {
         if !self.primary.contains(&cause) {
             self.primary.push(cause);
         }
     }
 
-    fn contribute(&mut self, cause: Cause) {
+    pub(super) fn contribute(&mut self, cause: Cause) {
         if !self.contributing.contains(&cause) {
             self.contributing.push(cause);
         }
     }
 
-    fn clients(&self) -> f64 {
+    pub(super) fn clients(&self) -> f64 {
         f64::from(self.step.threads)
     }
 
     /// Host figures describe the server only when it runs here.
-    fn host(&self, value: Option<f64>) -> Option<f64> {
+    pub(super) fn host(&self, value: Option<f64>) -> Option<f64> {
         value.filter(|_| self.local)
     }
 
-    fn variable(&self, name: &str) -> Option<&str> {
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
         let server = self.step.run.server.as_ref()?;
         server.variables.get(name).map(String::as_str)
     }
 
-    fn cv(&self) -> Option<f64> {
+    pub(super) fn cv(&self) -> Option<f64> {
         mean_of(self.step.cells.iter().map(|c| c.cv.map(|r| r.0)))
     }
 
-    fn fallen(&self) -> bool {
+    pub(super) fn fallen(&self) -> bool {
         self.step
             .tps
             .zip(self.step.reference.peak_tps)
-            .is_some_and(|(tps, peak)| tps < FALLEN * peak)
+            .is_some_and(|(tps, peak)| tps < super::rules::FALLEN * peak)
     }
 
-    fn errors(&self, codes: &[u16]) -> u64 {
+    pub(super) fn errors(&self, codes: &[u16]) -> u64 {
         self.step
             .cells
             .iter()
@@ -201,587 +157,6 @@ impl Diagnosis<'_> {
             .filter(|e| codes.contains(&e.code))
             .map(|e| e.count)
             .sum()
-    }
-
-    fn load_generator(&mut self) {
-        let busiest = self
-            .step
-            .cells
-            .iter()
-            .map(|c| c.busiest_worker.0)
-            .reduce(f64::max);
-        let mut bound = self.weigh(
-            Cause::LoadGenerator,
-            "busiest load worker",
-            busiest.map(percent),
-            (CLIENT_BUSY, "≥ 80 %"),
-            "capbench's workers",
-        );
-        let cpu = mean_of(self.step.cells.iter().map(|c| c.client_cpu.map(|r| r.0)));
-        bound |= self.weigh(
-            Cause::LoadGenerator,
-            "CPU of the load machine used by capbench",
-            cpu.map(percent),
-            (CLIENT_BUSY, "≥ 80 %"),
-            "capbench's own usage",
-        );
-        if !self.local
-            && let Some(busy) = self.step.signals.cpu_busy()
-        {
-            bound |= self.weigh(
-                Cause::LoadGenerator,
-                "CPU of the load machine",
-                Some(percent(busy)),
-                (CLIENT_BUSY, "≥ 80 %"),
-                "/proc/stat of the load machine",
-            );
-        }
-        let invalid = self.step.cells.iter().any(|c| {
-            c.reasons
-                .iter()
-                .any(|r| r.rule == Rule::V7 && r.text.starts_with("client-bound"))
-        });
-        if bound || invalid {
-            self.prove(Cause::LoadGenerator);
-        }
-    }
-
-    fn network(&mut self) {
-        let link = self.step.signals.link.clone();
-        // Loopback and virtual links have no speed: nothing is missing then when the server is local.
-        if let Some(link) = link {
-            let full = self.weigh(
-                Cause::Network,
-                &format!("use of link {}", link.name),
-                Some(percent(link.used)),
-                (LINK_FULL, "≥ 90 % of its speed"),
-                "/proc/net/dev of the load machine",
-            );
-            if full {
-                self.prove(Cause::Network);
-            }
-        } else if !self.local {
-            self.missing
-                .push("network link: its speed is not known".to_owned());
-        }
-        let inside = self
-            .step
-            .signals
-            .threads_running
-            .filter(|_| self.clients() >= MANY_CLIENTS)
-            .map(|running| running / self.clients());
-        if self.clients() < MANY_CLIENTS {
-            return;
-        }
-        let shown = self.step.signals.threads_running.map(|running| {
-            (
-                running / self.clients(),
-                format!("{running:.1} of {}", self.step.threads),
-            )
-        });
-        // "Met" means few, so the weighing is of the share outside.
-        let outside = self.weigh(
-            Cause::OutsideServer,
-            "clients at work in the server (Threads_running)",
-            shown.map(|(share, text)| (1.0 - share, text)),
-            (1.0 - INSIDE, "≤ 25 % of the clients"),
-            "SHOW GLOBAL STATUS",
-        );
-        let cpu_free = self
-            .host(self.step.signals.cpu_busy())
-            .is_none_or(|busy| busy < CPU_BUSY);
-        // Think time keeps clients out of the server on purpose.
-        let thinking = self.step.cells.iter().any(|c| c.think_time_ms > 0.0);
-        if outside && inside.is_some() && cpu_free && !thinking {
-            if let Some(cv) = self.cv() {
-                self.weigh(
-                    Cause::Network,
-                    "evenness of a capped plateau (CV of throughput)",
-                    Some((-cv, Ratio(cv).to_string())),
-                    (-CAPPED, "≤ 0.7 %"),
-                    "capbench's intervals",
-                );
-            }
-            self.prove(Cause::OutsideServer);
-        }
-    }
-
-    fn connections(&mut self) {
-        let limit = self
-            .variable("max_connections")
-            .and_then(|v| v.parse::<f64>().ok())
-            .filter(|v| *v > 0.0);
-        let used = self
-            .step
-            .signals
-            .max_used_connections
-            .zip(limit)
-            .map(|(used, limit)| (used / limit, format!("{used:.0} of {limit:.0}")));
-        if self.weigh(
-            Cause::Connections,
-            "highest connections against max_connections",
-            used,
-            (NEAR_LIMIT, "≥ 80 %"),
-            "SHOW GLOBAL STATUS",
-        ) {
-            self.contribute(Cause::Connections);
-        }
-        // 1040 too many connections, 1203 and 1226 a user's limit.
-        let errors = self.errors(&[1040, 1203, 1226]);
-        let refused = self
-            .step
-            .signals
-            .refused_connections
-            .map_or(errors as f64, |n| n.max(errors as f64));
-        if self.weigh(
-            Cause::Connections,
-            "connections refused",
-            Some((refused, format!("{refused:.0}"))),
-            (1.0, "any"),
-            "SHOW GLOBAL STATUS and errors seen",
-        ) {
-            self.prove(Cause::Connections);
-        }
-        let limit = self
-            .variable("max_prepared_stmt_count")
-            .and_then(|v| v.parse::<f64>().ok())
-            .filter(|v| *v > 0.0);
-        let held = self
-            .step
-            .signals
-            .prepared_statements
-            .zip(limit)
-            .map(|(held, limit)| (held / limit, format!("{held:.0} of {limit:.0}")));
-        if self.weigh(
-            Cause::PreparedStatements,
-            "prepared statements against max_prepared_stmt_count",
-            held,
-            (NEAR_LIMIT, "≥ 80 %"),
-            "SHOW GLOBAL STATUS",
-        ) {
-            self.contribute(Cause::PreparedStatements);
-        }
-        let refused = self.errors(&[1461]);
-        if refused > 0 {
-            self.weigh(
-                Cause::PreparedStatements,
-                "statements refused (error 1461)",
-                Some((refused as f64, refused.to_string())),
-                (1.0, "any"),
-                "errors seen",
-            );
-            self.prove(Cause::PreparedStatements);
-        }
-    }
-
-    fn row_locks(&mut self) {
-        let share = self.step.signals.row_lock_share;
-        let source = "SHOW GLOBAL STATUS (Innodb_row_lock_time)";
-        if self.weigh(
-            Cause::RowLocks,
-            "client time waiting for row locks",
-            share.map(percent),
-            (
-                ROW_LOCKS_CONTRIBUTE,
-                "≥ 10 % contributes, ≥ 20 % is primary",
-            ),
-            source,
-        ) {
-            if share.is_some_and(|s| s >= ROW_LOCKS_PRIMARY) {
-                self.prove(Cause::RowLocks);
-            } else {
-                self.contribute(Cause::RowLocks);
-            }
-        }
-        // Without the server's counter the errors that clients saw still tell.
-        let deadlocks = self.step.signals.deadlocks_per_transaction.or_else(|| {
-            let done: u64 = self.step.cells.iter().map(|c| c.done).sum();
-            (done > 0).then(|| self.errors(&[1213]) as f64 / done as f64)
-        });
-        if self.weigh(
-            Cause::RowLocks,
-            "deadlocks per transaction",
-            deadlocks.map(|d| (d, format!("{:.2} %", d * 100.0))),
-            (DEADLOCKS_NOTE, "> 0.1 % is noted, > 1 % contributes"),
-            "server counter or errors seen",
-        ) && deadlocks.is_some_and(|d| d > DEADLOCKS)
-        {
-            self.contribute(Cause::RowLocks);
-        }
-    }
-
-    fn cluster(&mut self) {
-        if let Some(share) = self.step.signals.semi_sync_share.filter(|s| *s > 0.0)
-            && self.weigh(
-                Cause::SemiSync,
-                "client time waiting for a semi-synchronous replica",
-                Some(percent(share)),
-                (SEMI_SYNC, "≥ 20 %"),
-                "SHOW GLOBAL STATUS (Rpl_semi_sync_*_tx_wait_time)",
-            )
-        {
-            self.prove(Cause::SemiSync);
-        }
-        if let Some(paused) = self.step.signals.flow_control
-            && self.weigh(
-                Cause::FlowControl,
-                "time paused by flow control",
-                Some(percent(paused)),
-                (FLOW_CONTROL, "≥ 5 %"),
-                "SHOW GLOBAL STATUS (wsrep_flow_control_paused_ns)",
-            )
-        {
-            self.prove(Cause::FlowControl);
-        }
-    }
-
-    fn latches(&mut self) {
-        let factor = self
-            .host(self.step.signals.switches_per_transaction)
-            .zip(self.step.reference.switches.filter(|s| *s > 0.0))
-            .map(|(now, least)| now / least);
-        let many = self.weigh(
-            Cause::Latches,
-            "context switches per transaction against the ladder's fewest",
-            factor.map(|f| (f, format!("×{f:.1}"))),
-            (SWITCHES_FACTOR, "≥ ×2, with throughput < 90 % of the peak"),
-            "/proc/stat",
-        );
-        if many && self.fallen() {
-            if let Some(cv) = self.cv() {
-                self.weigh(
-                    Cause::Latches,
-                    "coefficient of variation of throughput",
-                    Some(percent(cv)),
-                    (UNSTEADY, "> 10 % supports it"),
-                    "capbench's intervals",
-                );
-            }
-            self.prove(Cause::Latches);
-        }
-    }
-
-    fn cpu(&mut self) {
-        let busy = self.host(self.step.signals.cpu_busy());
-        let full = self.weigh(
-            Cause::Cpu,
-            "CPU of the server's host (user + system)",
-            busy.map(percent),
-            (CPU_BUSY, "≥ 85 %"),
-            "/proc/stat",
-        );
-        let queue = self
-            .host(self.step.signals.runnable)
-            .zip(self.host(self.step.signals.cpus).filter(|n| *n > 0.0));
-        let queued = self.weigh(
-            Cause::Cpu,
-            "runnable tasks",
-            queue.map(|(r, cpus)| (r / cpus, format!("{r:.1} on {cpus:.0} CPUs"))),
-            (1.0, "≥ the CPUs"),
-            "/proc/stat (procs_running)",
-        );
-        if let Some(server) = self.host(self.step.signals.server_cpu) {
-            let client = self.step.signals.self_cpu.unwrap_or(0.0);
-            self.evidence.push(Evidence {
-                cause: Cause::Cpu,
-                signal: "server process and capbench, of all CPUs".to_owned(),
-                value: format!("{} and {}", Ratio(server), Ratio(client)),
-                threshold: "for information".to_owned(),
-                met: false,
-                source: "/proc/<pid>/stat".to_owned(),
-            });
-        }
-        if full && (queued || queue.is_none()) {
-            self.prove(Cause::Cpu);
-        } else if full {
-            self.contribute(Cause::Cpu);
-        }
-        if self.weigh(
-            Cause::StolenCpu,
-            "stolen CPU",
-            self.host(self.step.signals.cpu_steal).map(percent),
-            (STOLEN, "≥ 5 %"),
-            "/proc/stat",
-        ) {
-            self.contribute(Cause::StolenCpu);
-        }
-    }
-
-    fn disk(&mut self) {
-        let disk = self.step.signals.disk.clone().filter(|_| self.local);
-        let waiting = self.weigh(
-            Cause::Disk,
-            "CPU waiting for I/O",
-            self.host(self.step.signals.cpu_iowait).map(percent),
-            (IOWAIT, "≥ 15 %, with a queue ≥ 8"),
-            "/proc/stat",
-        );
-        let queued = self.weigh(
-            Cause::Disk,
-            &disk.as_ref().map_or_else(
-                || "disk queue".to_owned(),
-                |d| format!("requests in flight on {}", d.name),
-            ),
-            disk.as_ref()
-                .map(|d| (d.queue, format!("{:.1} (busy {})", d.queue, Ratio(d.busy)))),
-            (QUEUE, "≥ 8"),
-            "/proc/diskstats",
-        );
-        let slower = disk
-            .as_ref()
-            .and_then(|d| d.read_ms)
-            .zip(self.step.reference.read_ms.filter(|ms| *ms > 0.0))
-            .map(|(now, least)| {
-                (
-                    now / least,
-                    format!("{} (×{:.1})", Millis(now), now / least),
-                )
-            });
-        let slower = slower.is_some()
-            && self.weigh(
-                Cause::Disk,
-                "time of a read against the ladder's shortest",
-                slower,
-                (READ_TIME_FACTOR, "≥ ×1.5"),
-                "/proc/diskstats",
-            );
-        let misses = self.step.signals.misses_per_transaction;
-        if let Some(misses) = misses {
-            let hits = self
-                .step
-                .signals
-                .buffer_pool_hits
-                .map_or_else(String::new, |h| format!(", hit rate {:.2} %", h * 100.0));
-            self.evidence.push(Evidence {
-                cause: Cause::DiskReads,
-                signal: "buffer pool misses per transaction".to_owned(),
-                value: format!("{misses:.2}{hits}"),
-                threshold: "with disk evidence".to_owned(),
-                met: misses >= 1.0,
-                source: "SHOW GLOBAL STATUS".to_owned(),
-            });
-        } else {
-            self.missing
-                .push("buffer pool misses: SHOW GLOBAL STATUS was not available".to_owned());
-        }
-        let reading = misses.is_some_and(|m| m >= 1.0);
-        let cause = if reading {
-            Cause::DiskReads
-        } else {
-            Cause::Disk
-        };
-        if waiting && queued {
-            self.prove(cause);
-        } else if slower && (waiting || queued) {
-            self.contribute(cause);
-        }
-        // A remote server's disk shows only in InnoDB's own queue.
-        if disk.is_none()
-            && self.weigh(
-                Cause::DiskReads,
-                "reads under way in InnoDB",
-                self.step
-                    .signals
-                    .pending_reads
-                    .map(|n| (n, format!("{n:.1}"))),
-                (PENDING_READS, "≥ 8, with misses"),
-                "SHOW GLOBAL STATUS (Innodb_data_pending_reads)",
-            )
-            && reading
-        {
-            self.prove(Cause::DiskReads);
-        }
-        if let Some(waits) = self.step.signals.wait_free_per_second.filter(|w| *w > 0.0) {
-            self.weigh(
-                Cause::DiskReads,
-                "waits for a free page",
-                Some((waits, format!("{waits:.1}/s"))),
-                (f64::MIN_POSITIVE, "> 0"),
-                "SHOW GLOBAL STATUS (Innodb_buffer_pool_wait_free)",
-            );
-            self.contribute(cause);
-        }
-    }
-
-    fn redo(&mut self) {
-        let mariadb = self
-            .step
-            .run
-            .server
-            .as_ref()
-            .is_some_and(|s| s.flavour == Flavour::MariaDb);
-        let (limit, words) = if mariadb {
-            (
-                CHECKPOINT_MARIADB,
-                "≥ 90 % of the maximum age, with unsteady or waiting writes",
-            )
-        } else {
-            (
-                CHECKPOINT_MYSQL,
-                "≥ 75 % of the capacity, with unsteady or waiting writes",
-            )
-        };
-        let full = self.weigh(
-            Cause::Redo,
-            "checkpoint age against redo capacity",
-            self.step.signals.checkpoint_fill.map(percent),
-            (limit, words),
-            "SHOW GLOBAL STATUS",
-        );
-        if !full {
-            return;
-        }
-        // A full redo log alone only says that it is small.
-        let unsteady = self.cv().is_some_and(|cv| cv > UNSTEADY);
-        let tail = self
-            .step
-            .p95
-            .zip(self.step.reference.knee_p95)
-            .is_some_and(|(p95, knee)| knee.0 > 0.0 && p95.0 / knee.0 >= 2.0);
-        let pressed = self
-            .step
-            .signals
-            .wait_free_per_second
-            .is_some_and(|w| w > 0.0)
-            || self
-                .step
-                .signals
-                .log_waits_per_second
-                .is_some_and(|w| w > 0.0);
-        if unsteady || tail || pressed {
-            self.prove(Cause::Redo);
-        } else {
-            self.contribute(Cause::Redo);
-        }
-    }
-
-    fn log_flush(&mut self) {
-        let waits = self.step.signals.log_waits_per_second;
-        if self.weigh(
-            Cause::LogFlush,
-            "waits for the log buffer",
-            waits.map(|w| (w, format!("{w:.1}/s"))),
-            (LOG_WAITS, "> 10/s"),
-            "SHOW GLOBAL STATUS (Innodb_log_waits)",
-        ) {
-            self.prove(Cause::LogFlush);
-        }
-        let writing = self
-            .step
-            .signals
-            .redo_bytes_per_second
-            .zip(self.step.tps)
-            .is_some_and(|(bytes, tps)| tps > 0.0 && bytes / tps > 1.0);
-        if !writing {
-            return;
-        }
-        let fsyncs = self.step.signals.fsyncs_per_transaction;
-        let alone = self.weigh(
-            Cause::LogFlush,
-            "fsyncs per transaction",
-            fsyncs.map(|f| (f, format!("{f:.2}"))),
-            (NO_GROUP_COMMIT, "≈ 1 with many clients: no group commit"),
-            "SHOW GLOBAL STATUS",
-        ) && self.clients() >= MANY_CLIENTS;
-        let pending = self.weigh(
-            Cause::LogFlush,
-            "log flushes under way",
-            self.step
-                .signals
-                .pending_fsyncs
-                .map(|n| (n, format!("{n:.2}"))),
-            (PENDING_FSYNCS, "≥ 0.5 on average"),
-            "SHOW GLOBAL STATUS (pending fsyncs)",
-        );
-        if alone || pending {
-            // Commits that wait for the disk are the limit only while the CPU is not.
-            if self
-                .host(self.step.signals.cpu_busy())
-                .is_none_or(|busy| busy < CPU_BUSY)
-            {
-                self.prove(Cause::LogFlush);
-            } else {
-                self.contribute(Cause::LogFlush);
-            }
-        }
-    }
-
-    fn others(&mut self) {
-        let share = self.step.signals.disk_tables_share.filter(|_| {
-            self.step
-                .signals
-                .disk_tables_per_second
-                .is_some_and(|rate| rate >= DISK_TABLES_RATE)
-        });
-        if let Some(share) = share
-            && self.weigh(
-                Cause::TemporaryTables,
-                "temporary tables on disk",
-                Some(percent(share)),
-                (DISK_TABLES, "≥ 25 %"),
-                "SHOW GLOBAL STATUS (Created_tmp_disk_tables)",
-            )
-        {
-            self.contribute(Cause::TemporaryTables);
-        }
-        if let Some(merges) = self
-            .step
-            .signals
-            .sort_merges_per_second
-            .filter(|m| *m >= 1.0)
-        {
-            self.weigh(
-                Cause::TemporaryTables,
-                "sort merge passes",
-                Some((merges, format!("{merges:.1}/s"))),
-                (1.0, "≥ 1/s"),
-                "SHOW GLOBAL STATUS",
-            );
-            self.contribute(Cause::TemporaryTables);
-        }
-        if let Some(n) = self.step.signals.table_cache_overflows.filter(|n| *n > 0.0) {
-            self.weigh(
-                Cause::TableCache,
-                "table cache overflows",
-                Some((n, format!("{n:.0}"))),
-                (1.0, "any"),
-                "SHOW GLOBAL STATUS",
-            );
-            self.contribute(Cause::TableCache);
-        }
-        let growth = self.step.signals.history_growth.unwrap_or(0.0);
-        if let Some(length) = self.step.signals.history
-            && self.weigh(
-                Cause::Purge,
-                "history list length",
-                Some((length, format!("{length:.0} ({growth:+.0} in the window)"))),
-                (HISTORY, "≥ 50 000"),
-                "server counter",
-            )
-        {
-            self.contribute(Cause::Purge);
-        }
-        let spread = mean_of(
-            self.step
-                .cells
-                .iter()
-                .map(|c| c.fairness.map(|f| f.spread.0)),
-        );
-        let least = self.step.reference.unfair.unwrap_or(0.0);
-        if let Some(spread) = spread
-            && self.weigh(
-                Cause::Unfair,
-                "spread of transactions per client (stddev / mean)",
-                Some(percent(spread)),
-                (
-                    UNFAIR.max(3.0 * least),
-                    "≥ 30 % and ×3 of the ladder's smallest",
-                ),
-                "capbench",
-            )
-        {
-            self.contribute(Cause::Unfair);
-        }
     }
 
     fn conclude(self) -> Bottleneck {
@@ -806,14 +181,14 @@ impl Diagnosis<'_> {
             .collect();
         let mut sentence = format!("At {} threads: {}", self.step.threads, primary.as_str());
         if !figures.is_empty() {
-            sentence.push_str(&format!(" — {}", figures.join("; ")));
+            let _ = write!(sentence, " — {}", figures.join("; "));
         }
         if !contributing.is_empty() {
             let names: Vec<&str> = contributing.iter().map(|c| c.as_str()).collect();
-            sentence.push_str(&format!("; contributing: {}", names.join(", ")));
+            let _ = write!(sentence, "; contributing: {}", names.join(", "));
         }
         if primary == Cause::Unknown {
-            sentence.push_str(&format!(" ({})", self.missing.join("; ")));
+            let _ = write!(sentence, " ({})", self.missing.join("; "));
         }
         sentence.push('.');
         let advice = std::iter::once(primary)
@@ -833,6 +208,7 @@ impl Diagnosis<'_> {
     }
 }
 
-fn percent(share: f64) -> (f64, String) {
+/// A share as number and text.
+pub(super) fn percent(share: f64) -> (f64, String) {
     (share, Ratio(share).to_string())
 }

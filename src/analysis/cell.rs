@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use super::findings::{CellSummary, Fairness, Latencies, Steadiness, Validity, Window};
 use super::signals::Signals;
 use super::stats::{mean, series_se, variance};
-use super::steady;
 use super::validity::{self, Context, closed};
+use super::{steady, swings};
 use crate::record::{CellRecord, ErrorCount, Interval, Latency, Phase, Run};
 use crate::units::{PerSecond, Ratio};
 
 /// A last interval shorter than this share of the usual one is no sample of its own. \[H\]
 const WHOLE_INTERVAL: f64 = 0.5;
-/// Open loop: a rate is held when this share of the arrivals was done. \[H\]
+/// Open loop: a rate is held when this share of the arrivals was done, or all but so many (those under
+/// way at the window's ends). \[H\]
 const HELD: f64 = 0.99;
+const UNDER_WAY: f64 = 3.0;
 
 /// Sums over the intervals kept.
 #[derive(Default)]
@@ -93,7 +95,8 @@ pub(crate) fn summarise(run: &Run, cell: &CellRecord) -> (CellSummary, Signals) 
         dropped: cut.drop,
     });
     let kept_series = &throughputs[cut.drop.min(whole)..];
-    let signals = Signals::read(cell, window, totals.rate(totals.done));
+    let mut signals = Signals::read(cell, window, totals.rate(totals.done));
+    signals.swing = swings::find(kept_series, usual);
     let mut summary = figures(cell, &totals, window, closed);
     summary.steadiness = window.map(|_| Steadiness { ..cut.steadiness });
     summary.tps_se = series_se(kept_series).map(Ratio);
@@ -160,8 +163,7 @@ fn figures(
         dropped_share: (!closed)
             .then(|| share(totals.dropped, totals.arrivals))
             .flatten(),
-        held: (!closed && totals.arrivals > 0)
-            .then(|| totals.dropped == 0 && totals.done as f64 >= HELD * totals.arrivals as f64),
+        held: (!closed && totals.arrivals > 0).then_some(held(totals)),
         done: totals.done,
         failed: totals.failed,
         errors: totals
@@ -187,6 +189,12 @@ fn figures(
         client_cpu: None,
         buffer_pool_hits: None,
     }
+}
+
+fn held(totals: &Totals) -> bool {
+    let arrivals = totals.arrivals as f64;
+    let missing = arrivals - totals.done as f64;
+    totals.dropped == 0 && missing <= ((1.0 - HELD) * arrivals).max(UNDER_WAY)
 }
 
 /// Length of the longest interval: the last one may be short.

@@ -3,6 +3,8 @@
 //! The run is the unit of replication: a naive t-test on 1-second samples raises 38–67 % false alarms
 //! on A/A windows, and autocorrelation corrections do not cure drift \[M\].
 
+use std::fmt::Write as _;
+
 use super::durability;
 use super::findings::{Comparison, Decision, Effect, EffectVerdict};
 use super::ladder::{RUNS_FOR_NOISE, StepCells};
@@ -170,10 +172,11 @@ fn effect(a: &Side, b: &Side, va: &[f64], vb: &[f64], policy: Policy) -> Option<
     if effect.verdict == EffectVerdict::Inconclusive {
         effect.runs_needed = runs_needed(va, vb, policy.smallest);
         if let Some(n) = effect.runs_needed {
-            effect.why.push_str(&format!(
+            let _ = write!(
+                effect.why,
                 "; about {n} runs a side would settle {}",
                 Ratio(policy.smallest)
-            ));
+            );
         }
     }
     Some(effect)
@@ -378,11 +381,12 @@ fn conclude(comparison: &mut Comparison) {
         EffectVerdict::Better => keep(comparison, change),
     };
     if let Some(effect) = &comparison.p95 {
-        sentence.push_str(&format!(
+        let _ = write!(
+            sentence,
             "; p95 {:+.1} % ({})",
             effect.change.0 * 100.0,
             verdict_words(effect.verdict)
-        ));
+        );
     } else {
         sentence.push_str("; p95 n/a");
     }
@@ -435,7 +439,7 @@ fn verdict_words(verdict: EffectVerdict) -> &'static str {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)]
 mod tests {
     use super::*;
     use rand_distr::{Distribution, StandardNormal};

@@ -69,7 +69,7 @@ fn over(
         // A pass on steps that an invalid one may overturn is no pass; a fail needs no further step.
         if let (Outcome::Pass, Some(why)) = (result.outcome, &ladder.unreliable) {
             result.outcome = Outcome::NotTested;
-            result.why = why.clone();
+            result.why.clone_from(why);
         }
         if ladders.len() > 1 {
             result.why = format!("{}: {}", ladder.workload, result.why);

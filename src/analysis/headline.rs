@@ -1,5 +1,7 @@
 //! The answer of a run in one sentence, one word and one exit code.
 
+use std::fmt::Write as _;
+
 use super::findings::{CriterionResult, Headline, LadderFinding, Outcome, Overall};
 use super::knee::{Confidence, KneeKind};
 use crate::record::{CellStatus, Run, RunEnd};
@@ -83,17 +85,18 @@ fn sentence(decides: Option<&LadderFinding>, baseline: &[&LadderFinding]) -> Str
     };
     if let Some(knee) = &ladder.knee {
         if knee.confidence == Confidence::Low && knee.kind != KneeKind::Insufficient {
-            text.push_str(&format!(
+            let _ = write!(
+                text,
                 " Confidence is low: the knee lies within {}.",
                 knee.range_words()
-            ));
+            );
         }
         if knee.saturated_at_first && knee.kind != KneeKind::Insufficient {
             text.push_str(" Saturated at or before the first step: run lower steps.");
         }
     }
     if let Some(bottleneck) = &ladder.bottleneck {
-        text.push_str(&format!(" Bottleneck: {}.", bottleneck.primary.as_str()));
+        let _ = write!(text, " Bottleneck: {}.", bottleneck.primary.as_str());
     }
     text
 }

@@ -426,10 +426,14 @@ fn prepare(points: &[LadderPoint]) -> (Vec<LadderPoint>, Vec<String>) {
     let mut usable: Vec<LadderPoint> = Vec::with_capacity(points.len());
     for point in points {
         if point.threads == 0 || !point.tps.0.is_finite() || point.tps.0 <= 0.0 {
-            notes.push(format!(
-                "step of {} threads left out: throughput {} is not a positive number",
-                point.threads, point.tps.0
-            ));
+            notes.push(if point.tps.0.is_nan() {
+                format!("step of {} threads left out: no throughput", point.threads)
+            } else {
+                format!(
+                    "step of {} threads left out: throughput {} is not a positive number",
+                    point.threads, point.tps.0
+                )
+            });
         } else {
             usable.push(*point);
         }

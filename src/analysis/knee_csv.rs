@@ -1,5 +1,7 @@
 //! The core of `capbench knee FILE.csv`: a ladder from a CSV text, and the answer as JSON and text.
 
+use std::fmt::Write as _;
+
 use super::findings::Limit;
 use super::knee::{Knee, KneeKind, LadderPoint};
 use super::limit;
@@ -56,7 +58,7 @@ struct Columns {
     p99: Option<usize>,
 }
 
-/// tps where a row has it, else qps of all rows: never a mix of both.
+/// One of both for all rows, never a mix.
 struct Throughput {
     tps: Option<usize>,
     qps: Option<usize>,
@@ -65,7 +67,7 @@ struct Throughput {
 /// Reads a ladder. Header names in any order and case; spaces, a byte-order mark, blank lines and lines
 /// that start with `#` do not matter; `,`, `;` or tab separates; an empty latency is unknown. Rows may
 /// come in any order, and a step may stand several times: the knee averages repeats. Throughput is
-/// `tps` when every row has one, else `qps`.
+/// `tps`, or `qps` when more rows have that; a row without is `NaN`, which the knee leaves out and says.
 ///
 /// # Errors
 /// What is wrong, with line and column.
@@ -170,7 +172,8 @@ fn choose_throughput(
 ) -> Result<(usize, &'static str), CsvError> {
     let filled = |column: usize| {
         rows.iter()
-            .all(|(_, row)| row.get(column).is_some_and(|cell| !cell.is_empty()))
+            .filter(|(_, row)| row.get(column).is_some_and(|cell| !cell.is_empty()))
+            .count()
     };
     match (columns.throughput.tps, columns.throughput.qps) {
         (None, None) => Err(CsvError::Column {
@@ -181,7 +184,7 @@ fn choose_throughput(
                 .collect::<Vec<_>>()
                 .join(", "),
         }),
-        (Some(tps), Some(qps)) if !filled(tps) && filled(qps) => Ok((qps, "qps")),
+        (Some(tps), Some(qps)) if filled(tps) < filled(qps) => Ok((qps, "qps")),
         (Some(tps), _) => Ok((tps, "tps")),
         (None, Some(qps)) => Ok((qps, "qps")),
     }
@@ -208,14 +211,15 @@ fn point(
         .filter(|n| *n > 0)
         .ok_or_else(|| complain("threads", threads, "not a whole number of at least 1"))?;
     let rate = cell(throughput);
-    if rate.is_empty() {
-        return Err(complain(name, rate, "empty; every step needs a throughput"));
-    }
-    let tps: f64 = rate
-        .parse()
-        .ok()
-        .filter(|x: &f64| x.is_finite() && *x >= 0.0)
-        .ok_or_else(|| complain(name, rate, "not a number of at least 0"))?;
+    // A step that failed has no throughput: the knee leaves it out, and says so.
+    let tps: f64 = if rate.is_empty() {
+        f64::NAN
+    } else {
+        rate.parse()
+            .ok()
+            .filter(|x: &f64| x.is_finite() && *x >= 0.0)
+            .ok_or_else(|| complain(name, rate, "not a number of at least 0"))?
+    };
     let latency = |column: Option<usize>, name| -> Result<Option<Millis>, CsvError> {
         let Some(text) = column.map(cell).filter(|text| !text.is_empty()) else {
             return Ok(None);
@@ -261,31 +265,31 @@ pub fn knee_text(knee: &Knee) -> String {
     text.push('\n');
     match limit.threads {
         Some(threads) => {
-            text.push_str(&format!(
-                "Recommended limit: {threads} threads ({}).\n",
+            let _ = writeln!(
+                text,
+                "Recommended limit: {threads} threads ({}).",
                 limit.why
-            ));
+            );
             if let Some(planning) = limit.planning {
-                text.push_str(&format!("Throughput to plan with: {planning}.\n"));
+                let _ = writeln!(text, "Throughput to plan with: {planning}.");
             }
         }
-        None => text.push_str(&format!("Recommended limit: none ({}).\n", limit.why)),
+        None => {
+            let _ = writeln!(text, "Recommended limit: none ({}).", limit.why);
+        }
     }
     if !limit.refine.is_empty() {
         let steps: Vec<String> = limit.refine.iter().map(u32::to_string).collect();
-        text.push_str(&format!(
-            "To refine, run {} threads.\n",
-            steps.join(" and ")
-        ));
+        let _ = writeln!(text, "To refine, run {} threads.", steps.join(" and "));
     }
     for note in &knee.notes {
-        text.push_str(&format!("Note: {note}.\n"));
+        let _ = writeln!(text, "Note: {note}.");
     }
     text
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)]
 mod tests {
     use super::super::knee::{DEFAULT_GAIN, from_points};
     use super::*;
@@ -331,9 +335,22 @@ mod tests {
         assert!(message("threads,tps\n8,fast\n").starts_with("line 2: tps is `fast`"));
         assert!(message("threads,tps\n8,NaN\n").starts_with("line 2: tps is `NaN`"));
         assert!(message("threads,tps\n8,-3\n").contains("`-3`"));
-        assert!(message("threads,tps\n8\n").contains("every step needs a throughput"));
         assert!(message("threads,tps\n0,5\n").contains("at least 1"));
         assert!(message("threads,tps,p95_ms\n1,5,slow\n").contains("p95_ms is `slow`"));
+    }
+
+    #[test]
+    fn a_step_without_throughput_is_left_out_and_said() {
+        let points = read("threads,tps\n8,500\n16,950\n32,1800\n64,1850\n128,\n256\n").unwrap();
+        let knee = from_points(&points, DEFAULT_GAIN);
+        assert_eq!(knee.points.len(), 4);
+        assert_eq!(
+            knee.notes,
+            [
+                "step of 128 threads left out: no throughput",
+                "step of 256 threads left out: no throughput"
+            ]
+        );
     }
 
     #[test]

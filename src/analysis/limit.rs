@@ -33,15 +33,12 @@ pub(crate) fn recommend(knee: &Knee, criteria: &Criteria) -> Limit {
         .threads
         .and_then(|n| points.iter().position(|p| p.threads == n))
     else {
-        limit.why = "no valid step".to_owned();
+        "no valid step".clone_into(&mut limit.why);
         return limit;
     };
     match knee.kind {
         KneeKind::Insufficient => {
-            limit.why = format!(
-                "no limit: {} valid step(s), at least 3 are needed",
-                points.len()
-            );
+            limit.why = format!("{} valid step(s), at least 3 are needed", points.len());
         }
         kind => {
             let (at, basis) = base(knee, k, kind);
@@ -90,7 +87,7 @@ fn choose(
                 None => {
                     limit.p95_never_met = true;
                     limit.why = format!(
-                        "no limit to recommend: no step up to {} threads keeps p95 within {slo}",
+                        "no step up to {} threads keeps p95 within {slo}",
                         points[base].threads
                     );
                     return;
@@ -114,7 +111,7 @@ fn choose(
     if !reached {
         limit.step = Some(last);
         limit.throughput = Some(points[k].tps);
-        limit.why = format!("no limit found up to {last} threads: the ladder ends before the knee");
+        limit.why = format!("the ladder ends before the knee, no limit found up to {last} threads");
         return;
     }
     if base == k && cliff_follows(points, k) {
@@ -163,7 +160,7 @@ fn three_quarters(threads: u32) -> u32 {
         .max(1)
 }
 
-/// √(N_k·N_{k+1}), and √(N_{k−1}·N_k) if the range spans it; only steps that were not measured.
+/// `√(N_k·N_{k+1})`, and `√(N_{k−1}·N_k)` if the range spans it; only steps that were not measured.
 fn refine(knee: &Knee, k: usize) -> Vec<u32> {
     let points = &knee.points;
     let between = |a: &LadderPoint, b: &LadderPoint| {
@@ -203,7 +200,7 @@ fn finish(limit: &mut Limit, points: &[LadderPoint], criteria: &Criteria) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)]
 mod tests {
     use super::super::knee::{DEFAULT_GAIN, from_points};
     use super::*;

@@ -13,9 +13,11 @@ pub mod knee;
 pub mod knee_csv;
 mod ladder;
 mod limit;
+mod rules;
 mod signals;
 mod stats;
 mod steady;
+mod swings;
 mod validity;
 
 pub use analyse::analyse;

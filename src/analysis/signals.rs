@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::findings::Window;
 use super::stats::mean;
+use super::swings::Swing;
 use crate::probe::names::{host, server};
 use crate::record::{CellRecord, Sample};
 use crate::units::PerSecond;
@@ -79,6 +80,8 @@ pub(crate) struct Signals {
     pub(crate) semi_sync_share: Option<f64>,
     pub(crate) flow_control: Option<f64>,
     pub(crate) rows_per_statement: Option<f64>,
+    // capbench's own intervals.
+    pub(crate) swing: Option<Swing>,
 }
 
 impl Signals {
@@ -321,7 +324,7 @@ fn fullest_link(span: &Span<'_>) -> Option<Link> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)]
 mod tests {
     use super::*;
 

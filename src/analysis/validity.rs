@@ -1,5 +1,7 @@
 //! Whether a cell can be trusted: rules V1–V7 of the method, and the server's own count.
 
+use std::fmt::Write as _;
+
 use super::findings::{CellSummary, Reason, Rule, Validity};
 use super::signals::Signals;
 use crate::plan::Step;
@@ -155,11 +157,12 @@ fn steady(summary: &CellSummary, reasons: &mut Vec<Reason>) {
         text.push_str(": no warm-up cut within the first half of the cell (MSER)");
     }
     if let Some(halves) = found.halves {
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             "{} second half {:+.1} % against the first",
             if found.limit_reached { "," } else { ":" },
             halves.0 * 100.0
-        ));
+        );
     }
     reasons.push(Reason {
         rule: Rule::V6,

@@ -1,110 +1,8 @@
 //! The one table of all keys of a plan. It feeds the reader, the messages, `plans/reference.toml`
 //! and `docs/plan.md`; a default stands here and nowhere else.
 
+use super::key::{Key, Section, key, section};
 use super::kind::{Kind, UNLIMITED};
-
-/// One key.
-#[derive(Debug, Clone, Copy)]
-pub struct Key {
-    /// Full path: `ladder.measure`; keys of `[[variant]]` are `variant.name`.
-    pub path: &'static str,
-    /// Type and limits.
-    pub kind: Kind,
-    /// Default as TOML text; `None`: there is none (see `absent`).
-    pub default: Option<&'static str>,
-    /// A value to show where there is no default, as TOML text.
-    pub example: &'static str,
-    /// Whether a plan must state it (the reference plan then states `example`).
-    pub required: bool,
-    /// What it does; sentences, each with its unit and its consequence.
-    pub meaning: &'static str,
-    /// What happens without it, where there is no default; a fragment for the tables.
-    pub absent: &'static str,
-    /// First version that has it.
-    pub since: &'static str,
-}
-
-impl Key {
-    /// The last part of the path.
-    pub fn name(&self) -> &'static str {
-        self.path.rsplit('.').next().unwrap_or(self.path)
-    }
-
-    /// The table that holds it; empty at the top level.
-    pub fn section(&self) -> &'static str {
-        self.path.rsplit_once('.').map_or("", |(head, _)| head)
-    }
-
-    const fn default(mut self, toml: &'static str) -> Self {
-        self.default = Some(toml);
-        self
-    }
-
-    const fn required(mut self, example: &'static str) -> Self {
-        self.required = true;
-        self.example = example;
-        self
-    }
-
-    /// What may stand instead of a required key.
-    const fn unless(mut self, others: &'static str) -> Self {
-        self.absent = others;
-        self
-    }
-
-    const fn optional(mut self, example: &'static str, absent: &'static str) -> Self {
-        self.example = example;
-        self.absent = absent;
-        self
-    }
-}
-
-const fn key(path: &'static str, kind: Kind, meaning: &'static str) -> Key {
-    Key {
-        path,
-        kind,
-        default: None,
-        example: "",
-        required: false,
-        meaning,
-        absent: "",
-        since: "0.1",
-    }
-}
-
-/// A table of the plan.
-#[derive(Debug, Clone, Copy)]
-pub struct Section {
-    /// Its path; empty: the top level.
-    pub path: &'static str,
-    /// Whether it is an array of tables (`[[variant]]`).
-    pub array: bool,
-    /// Whether the reference plan states it; otherwise it stands there commented out.
-    pub stated: bool,
-    /// What it is for.
-    pub meaning: &'static str,
-}
-
-const fn section(path: &'static str, meaning: &'static str) -> Section {
-    Section {
-        path,
-        array: false,
-        stated: true,
-        meaning,
-    }
-}
-
-impl Section {
-    const fn commented(mut self) -> Self {
-        self.stated = false;
-        self
-    }
-
-    const fn array(mut self) -> Self {
-        self.array = true;
-        self
-    }
-}
 
 /// All tables, in the order of the reference plan.
 pub static SECTIONS: &[Section] = &[
@@ -662,33 +560,6 @@ pub fn names_in(section: &str) -> Vec<&'static str> {
     names
 }
 
-/// Words that people bring from other tools, and the key that means the same.
-pub static ELSEWHERE: &[(&str, &str)] = &[
-    ("arrival_rate", "ladder.rates"),
-    ("concurrency", "ladder.threads"),
-    ("db", "target.database"),
-    ("max_time", "ladder.measure"),
-    ("max_requests", "ladder.events"),
-    ("mysql_db", "target.database"),
-    ("mysql_host", "target.host"),
-    ("mysql_port", "target.port"),
-    ("mysql_socket", "target.socket"),
-    ("mysql_storage_engine", "dataset.engine"),
-    ("mysql_user", "target.user"),
-    ("create_secondary", "dataset.secondary_index"),
-    ("create_table_options", "dataset.table_options"),
-    ("num_threads", "ladder.threads"),
-    ("rand_type", "access.distribution"),
-    ("rand_seed", "seed"),
-    ("rate", "ladder.rates"),
-    ("report_interval", "ladder.interval"),
-    ("table_size", "dataset.rows"),
-    ("time", "ladder.measure"),
-    ("tx_rate", "ladder.rates"),
-    ("username", "target.user"),
-    ("warmup_time", "ladder.discard"),
-];
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
@@ -717,9 +588,6 @@ mod tests {
                 "{}: says nothing on being absent",
                 key.path
             );
-        }
-        for (_, path) in ELSEWHERE {
-            assert!(find(path).is_some(), "{path}");
         }
     }
 }

@@ -2,12 +2,15 @@
 //! (`diagnostic`). [`keys`] is the one table that all of it, and the documentation, comes from.
 
 mod diagnostic;
+mod key;
 pub mod keys;
 mod kind;
+mod ladder;
 mod load;
 mod model;
 mod place;
 mod reference;
+mod setting;
 mod slug;
 mod suggest;
 mod syntax;
@@ -20,6 +23,7 @@ mod wire;
 mod workloads;
 
 pub use diagnostic::{At, Diagnostic, Severity};
+pub use key::{Key, Section};
 pub use kind::Kind;
 pub use load::{Loaded, Problems, load, parse};
 pub use model::*;

@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use super::keys::{KEYS, Key, SECTIONS, Section};
+use super::key::{Key, Section};
+use super::keys::{KEYS, SECTIONS};
 use super::warnings::WARNINGS;
 
 /// Width of comment lines in the reference plan.

@@ -58,6 +58,11 @@ mod tests {
     }
 
     proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config {
+            failure_persistence: None,
+            ..Default::default()
+        })]
+
         #[test]
         fn a_slug_is_one_plain_path_component(name in ".*") {
             let slug = slug(&name);

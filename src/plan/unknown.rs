@@ -6,8 +6,36 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::diagnostic::{Diagnostic, is_secret_name};
-use super::keys::{self, ELSEWHERE, KEYS, SECTIONS};
+use super::key::Key;
+use super::keys::{self, KEYS, SECTIONS};
 use super::suggest::{nearest, plain};
+
+/// Words that people bring from other tools, and the key that means the same.
+static ELSEWHERE: &[(&str, &str)] = &[
+    ("arrival_rate", "ladder.rates"),
+    ("concurrency", "ladder.threads"),
+    ("db", "target.database"),
+    ("max_time", "ladder.measure"),
+    ("max_requests", "ladder.events"),
+    ("mysql_db", "target.database"),
+    ("mysql_host", "target.host"),
+    ("mysql_port", "target.port"),
+    ("mysql_socket", "target.socket"),
+    ("mysql_storage_engine", "dataset.engine"),
+    ("mysql_user", "target.user"),
+    ("create_secondary", "dataset.secondary_index"),
+    ("create_table_options", "dataset.table_options"),
+    ("num_threads", "ladder.threads"),
+    ("rand_type", "access.distribution"),
+    ("rand_seed", "seed"),
+    ("rate", "ladder.rates"),
+    ("report_interval", "ladder.interval"),
+    ("table_size", "dataset.rows"),
+    ("time", "ladder.measure"),
+    ("tx_rate", "ladder.rates"),
+    ("username", "target.user"),
+    ("warmup_time", "ladder.discard"),
+];
 
 /// The problem of the key `name` that the table `section` does not have.
 pub(super) fn unknown(
@@ -112,7 +140,7 @@ fn meant(section: &str, word: &str, table: bool) -> String {
 /// The right word in the wrong table (nested tables swallow what follows them), or another tool's word.
 fn elsewhere(word: &str) -> Option<String> {
     let word = plain(word);
-    let mut same: Vec<&keys::Key> = KEYS.iter().filter(|k| k.name() == word).collect();
+    let mut same: Vec<&Key> = KEYS.iter().filter(|k| k.name() == word).collect();
     if same.is_empty() {
         let (_, path) = ELSEWHERE.iter().find(|(alias, _)| *alias == word)?;
         same.extend(keys::find(path));
@@ -127,4 +155,20 @@ fn elsewhere(word: &str) -> Option<String> {
     }
     let places: Vec<String> = same.iter().map(|k| header(k.section())).collect();
     Some(format!("`{name}` stands in {}", places.join(" or ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_words_lead_to_keys() {
+        for (alias, path) in ELSEWHERE {
+            assert!(keys::find(path).is_some(), "{path}");
+            assert!(
+                KEYS.iter().all(|k| k.name() != *alias),
+                "{alias} is a key itself"
+            );
+        }
+    }
 }

@@ -36,8 +36,12 @@ pub static WARNINGS: &[(&str, &str)] = &[
     ),
     ("public-address", "the server has a public address"),
     (
+        "unencrypted",
+        "connections to a public address are not encrypted",
+    ),
+    (
         "weak-load-machine",
-        "the load machine has less than half the server's cores, or under 4 GB",
+        "the load machine has under 4 GB of memory, or less than half the server's cores where these can be seen",
     ),
     (
         "stolen-cpu",

@@ -1,7 +1,7 @@
 //! The one table of server counters: canonical name → where each flavour keeps it.
 //!
-//! Checked against real dumps of SHOW GLOBAL STATUS (MySQL 8.4, 9.7; MariaDB 10.11, 11.8, 12.2); names
-//! of MySQL 5.7 and 8.0 are from documentation \[H\]. A flavour with an empty list does not have the
+//! Checked against real dumps of SHOW GLOBAL STATUS (`MySQL` 8.4, 9.7; `MariaDB` 10.11, 11.8, 12.2); names
+//! of `MySQL` 5.7 and 8.0 are from documentation \[H\]. A flavour with an empty list does not have the
 //! counter at all.
 
 use super::names::server as n;
@@ -14,7 +14,7 @@ pub enum Source {
     Status(&'static str),
     /// Difference of two rows of SHOW GLOBAL STATUS.
     Difference(&'static str, &'static str),
-    /// A row of INFORMATION_SCHEMA.INNODB_METRICS.
+    /// A row of `INFORMATION_SCHEMA.INNODB_METRICS`.
     Metric(&'static str),
     /// Product of two global variables, read once.
     Variables(&'static str, &'static str),
@@ -25,9 +25,9 @@ pub enum Source {
 pub struct Counter {
     /// Canonical name.
     pub name: &'static str,
-    /// MySQL's sources, best first.
+    /// `MySQL`'s sources, best first.
     pub mysql: &'static [Source],
-    /// MariaDB's sources, best first.
+    /// `MariaDB`'s sources, best first.
     pub mariadb: &'static [Source],
     /// Only listed as unavailable when the feature it belongs to is expected on every server.
     pub optional: bool,

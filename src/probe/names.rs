@@ -37,15 +37,15 @@ pub mod server {
     pub const BUFFER_POOL_PAGES_TOTAL: &str = "innodb_buffer_pool_pages_total";
     /// Pages written.
     pub const BUFFER_POOL_PAGES_FLUSHED: &str = "innodb_buffer_pool_pages_flushed";
-    /// Bytes that InnoDB read.
+    /// Bytes that `InnoDB` read.
     pub const DATA_READ: &str = "innodb_data_read";
-    /// Bytes that InnoDB wrote.
+    /// Bytes that `InnoDB` wrote.
     pub const DATA_WRITTEN: &str = "innodb_data_written";
-    /// Reads that InnoDB asked of the system.
+    /// Reads that `InnoDB` asked of the system.
     pub const DATA_READS: &str = "innodb_data_reads";
-    /// Writes that InnoDB asked of the system.
+    /// Writes that `InnoDB` asked of the system.
     pub const DATA_WRITES: &str = "innodb_data_writes";
-    /// All fsyncs of InnoDB.
+    /// All fsyncs of `InnoDB`.
     pub const DATA_FSYNCS: &str = "innodb_data_fsyncs";
     /// Reads under way; gauge.
     pub const DATA_PENDING_READS: &str = "innodb_data_pending_reads";
@@ -53,15 +53,15 @@ pub mod server {
     pub const DATA_PENDING_WRITES: &str = "innodb_data_pending_writes";
     /// fsyncs under way; gauge.
     pub const DATA_PENDING_FSYNCS: &str = "innodb_data_pending_fsyncs";
-    /// Asynchronous reads under way, MariaDB 11.8+; gauge.
+    /// Asynchronous reads under way, `MariaDB` 11.8+; gauge.
     pub const ASYNC_READS_PENDING: &str = "innodb_async_reads_pending";
-    /// Asynchronous reads waiting, MariaDB 11.8+; gauge.
+    /// Asynchronous reads waiting, `MariaDB` 11.8+; gauge.
     pub const ASYNC_READS_QUEUE: &str = "innodb_async_reads_queue_size";
     /// Waits for room in the log buffer.
     pub const LOG_WAITS: &str = "innodb_log_waits";
-    /// fsyncs of the redo log; MySQL, and MariaDB before 10.11.
+    /// fsyncs of the redo log; `MySQL`, and `MariaDB` before 10.11.
     pub const LOG_FSYNCS: &str = "innodb_os_log_fsyncs";
-    /// Redo fsyncs under way, MySQL; gauge.
+    /// Redo fsyncs under way, `MySQL`; gauge.
     pub const LOG_PENDING_FSYNCS: &str = "innodb_os_log_pending_fsyncs";
     /// Bytes of redo written.
     pub const LOG_WRITTEN: &str = "innodb_os_log_written";
@@ -77,7 +77,7 @@ pub mod server {
     pub const HISTORY_LENGTH: &str = "history_list_length";
     /// Bytes of redo not yet checkpointed; gauge.
     pub const CHECKPOINT_AGE: &str = "checkpoint_age";
-    /// Bytes that the checkpoint age may reach (MariaDB's maximum age, MySQL's capacity); gauge.
+    /// Bytes that the checkpoint age may reach (`MariaDB`'s maximum age, `MySQL`'s capacity); gauge.
     pub const CHECKPOINT_CAPACITY: &str = "checkpoint_capacity";
     /// Highest number of connections at once; gauge.
     pub const MAX_USED_CONNECTIONS: &str = "max_used_connections";
@@ -97,7 +97,7 @@ pub mod server {
     pub const TMP_DISK_TABLES: &str = "created_tmp_disk_tables";
     /// Sorts that needed merging.
     pub const SORT_MERGE_PASSES: &str = "sort_merge_passes";
-    /// In-memory temporary tables that ran out of `temptable_max_ram`; MySQL 9.
+    /// In-memory temporary tables that ran out of `temptable_max_ram`; `MySQL` 9.
     pub const TEMPTABLE_RAM_HITS: &str = "temptable_count_hit_max_ram";
     /// Table cache overflows.
     pub const TABLE_CACHE_OVERFLOWS: &str = "table_open_cache_overflows";
@@ -107,9 +107,9 @@ pub mod server {
     pub const BYTES_SENT: &str = "bytes_sent";
     /// Bytes received from clients.
     pub const BYTES_RECEIVED: &str = "bytes_received";
-    /// Commits in the binary log; MariaDB.
+    /// Commits in the binary log; `MariaDB`.
     pub const BINLOG_COMMITS: &str = "binlog_commits";
-    /// Groups of them; MariaDB.
+    /// Groups of them; `MariaDB`.
     pub const BINLOG_GROUP_COMMITS: &str = "binlog_group_commits";
     /// Microseconds that transactions waited for a semi-synchronous replica, summed.
     pub const SEMI_SYNC_WAIT_TIME: &str = "semi_sync_tx_wait_time";

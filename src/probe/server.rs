@@ -119,7 +119,7 @@ impl Probe {
         }
     }
 
-    /// Which of `wanted` count. MySQL says so in STATUS; MariaDB has no such column but ENABLED.
+    /// Which of `wanted` count. `MySQL` says so in STATUS; `MariaDB` has no such column but ENABLED.
     fn enabled_metrics(&mut self, wanted: &BTreeSet<&str>) -> Result<Vec<String>, mysql::Error> {
         let column = match self.flavour {
             Flavour::MySql => "STATUS = 'enabled'",
@@ -241,7 +241,7 @@ fn words(error: &mysql::Error) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)]
 mod tests {
     use super::super::names::server as n;
     use super::*;

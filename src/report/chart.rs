@@ -22,6 +22,8 @@ pub(super) struct Chart {
     pub(super) title: String,
     /// The chart itself.
     pub(super) svg: String,
+    /// Whether rings mark knees.
+    pub(super) knees: bool,
     /// Name and colour of each line.
     pub(super) legend: Vec<Legend>,
 }
@@ -125,14 +127,15 @@ fn over_steps(
     ticks.sort_by(f64::total_cmp);
     ticks.dedup();
     let (axis, shown): (&str, fn(f64) -> String) = if open {
-        ("offered rate, transactions/s", |x| figure(x))
+        ("offered rate, transactions/s", tick)
     } else {
-        ("threads (logarithmic)", |x| figure(x.exp2().round()))
+        ("threads (logarithmic)", |x| tick(x.exp2().round()))
     };
     let svg = draw(&series, axis, ticks, shown)?;
     Some(Chart {
         workload: workload.to_owned(),
         title: title.to_owned(),
+        knees: series.iter().any(|s| s.marked.is_some()),
         svg,
         legend: legend(&series),
     })
@@ -172,11 +175,12 @@ fn over_time(run: &Run, ladder: &LadderFinding) -> Option<Chart> {
         &series,
         "seconds after the start of the step",
         Vec::new(),
-        figure,
+        tick,
     )?;
     Some(Chart {
         workload: ladder.workload.clone(),
         title: format!("Throughput over time, transactions/s, {}", ladder.variant),
+        knees: false,
         svg,
         legend: legend(&series),
     })
@@ -298,7 +302,16 @@ impl Ranged for Axis {
 
 impl ValueFormatter<f64> for Axis {
     fn format(value: &f64) -> String {
-        figure(*value)
+        tick(*value)
+    }
+}
+
+/// A mark on an axis: whole numbers without decimals.
+fn tick(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 9_999.5 {
+        format!("{value:.0}")
+    } else {
+        figure(value)
     }
 }
 
@@ -324,7 +337,7 @@ fn plot<'a>(area: &Area<'a>, series: &[Series], frame: &Frame<'_>) -> Result<(),
         .x_labels(12)
         .y_labels(6)
         .x_label_formatter(&|x| (frame.shown)(*x))
-        .y_label_formatter(&|y| figure(*y))
+        .y_label_formatter(&|y| tick(*y))
         .draw()?;
     for (i, one) in series.iter().enumerate() {
         let color = color(i);

@@ -33,6 +33,17 @@ pub struct Written {
     pub cells: PathBuf,
 }
 
+impl std::fmt::Display for Written {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "report: {}\n        {}",
+            self.markdown.display(),
+            self.html.display()
+        )
+    }
+}
+
 /// Writes `cells.csv` alone, after each cell.
 ///
 /// # Errors
@@ -56,17 +67,17 @@ pub fn write(
 ) -> Result<Written, ReportError> {
     let cells = write_cells(run, findings, dir)?;
     let view = view::build(run, findings);
+    let markdown = dir.join("report.md");
+    let text = render::render_markdown(&view, run, findings, template);
+    if let Ok(text) = &text {
+        write_file(&markdown, text.as_bytes())?;
+    }
     let html = dir.join("report.html");
     let charts = chart::charts(run, findings);
-    write_file(
-        &html,
-        render::render_html(&view, run, findings, &charts)?.as_bytes(),
-    )?;
-    let markdown = dir.join("report.md");
-    write_file(
-        &markdown,
-        render::render_markdown(&view, run, findings, template)?.as_bytes(),
-    )?;
+    let page = render::render_html(&view, run, findings, &charts)?;
+    write_file(&html, page.as_bytes())?;
+    // A fault in a template of the user's own costs report.md only.
+    text?;
     Ok(Written {
         markdown,
         html,

@@ -66,7 +66,10 @@ pub fn render_markdown(
     };
     let mut environment = environment();
     environment.set_auto_escape_callback(|_| AutoEscape::Custom("markdown".into()));
-    environment.set_formatter(|out, _, value| out.write_str(&inline(value)).map_err(Error::from));
+    environment.set_formatter(|out, _, value| {
+        let text = inline(value, markdown::escaped);
+        out.write_str(&text).map_err(Error::from)
+    });
     environment.add_filter("code", |value: &Value| {
         Value::from_safe_string(markdown::code(&text(value)))
     });
@@ -169,12 +172,10 @@ fn text(value: &Value) -> String {
 }
 
 /// A value as Markdown within a line: text escaped unless it is marked safe, missing as `n/a`.
-fn inline(value: &Value) -> String {
+fn inline(value: &Value, escaped: fn(&str) -> String) -> String {
     match value.kind() {
-        ValueKind::String if !value.is_safe() => markdown::escaped(&value.to_string()),
-        ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => {
-            markdown::escaped(&value.to_string())
-        }
+        ValueKind::String if !value.is_safe() => escaped(&value.to_string()),
+        ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => escaped(&value.to_string()),
         _ => text(value),
     }
 }
@@ -222,8 +223,11 @@ fn cells(
 )]
 fn markdown_table(rows: Value, wanted: Value) -> Result<Value, Error> {
     let wanted = columns(&wanted)?;
-    let cells = cells(&rows, &wanted, inline)?;
-    let titles: Vec<String> = wanted.iter().map(|(_, t)| markdown::escaped(t)).collect();
+    let cells = cells(&rows, &wanted, |v| inline(v, markdown::escaped_cell))?;
+    let titles: Vec<String> = wanted
+        .iter()
+        .map(|(_, title)| markdown::escaped_cell(title))
+        .collect();
     Ok(Value::from_safe_string(markdown::table(&titles, &cells)))
 }
 

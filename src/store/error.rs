@@ -82,6 +82,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the place that was asked for is taken: the command line is wrong, not the disk.
+    pub fn is_taken(&self) -> bool {
+        matches!(self, Self::NotEmpty(_) | Self::NotAFolder(_))
+    }
+
     pub(super) fn write(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {

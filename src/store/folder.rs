@@ -62,12 +62,12 @@ impl Store {
     /// [`StoreError::NotEmpty`] and its neighbours when the place is taken; write errors.
     pub fn create(
         place: Place<'_>,
-        plan_name: &str,
+        plan_slug: &str,
         now: Timestamp,
         plan_source: &[u8],
     ) -> Result<Self, StoreError> {
         let dir = match place {
-            Place::Under(base) => new_folder(base, plan_name, now)?,
+            Place::Under(base) => new_folder(base, plan_slug, now)?,
             Place::Exactly(dir) => {
                 claim(dir)?;
                 dir.to_owned()
@@ -85,6 +85,15 @@ impl Store {
     /// The folder.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Removes the folder of a run in which nothing was measured, unless its journal names a change that
+    /// was not undone.
+    pub fn discard(self, changes_pending: bool) {
+        if !changes_pending {
+            // What cannot be removed stays, and harms nobody.
+            let _ = fs::remove_dir_all(&self.dir);
+        }
     }
 
     /// Where the changes made to the server are written before they are made.
@@ -170,10 +179,10 @@ fn permissions() -> fs::Permissions {
     fs::Permissions::from_mode(0o666)
 }
 
-fn new_folder(base: &Path, plan_name: &str, now: Timestamp) -> Result<PathBuf, StoreError> {
+fn new_folder(base: &Path, plan_slug: &str, now: Timestamp) -> Result<PathBuf, StoreError> {
     fs::create_dir_all(base).map_err(|e| StoreError::write(base, e))?;
     let time = now.strftime("%Y%m%d-%H%M%S");
-    let name = format!("{}-{time}", slug(plan_name));
+    let name = format!("{plan_slug}-{time}");
     for attempt in 1..=1000_u32 {
         let dir = base.join(match attempt {
             1 => name.clone(),
@@ -204,28 +213,6 @@ fn claim(dir: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// A name for files and links: lower-case letters and digits of any script, single `-` between.
-/// At most 80 bytes; `run` when nothing is left.
-pub fn slug(name: &str) -> String {
-    let mut slug = String::new();
-    for c in name.chars().flat_map(char::to_lowercase) {
-        if c.is_alphanumeric() {
-            if slug.len() + c.len_utf8() > 80 {
-                break;
-            }
-            slug.push(c);
-        } else if !slug.is_empty() && !slug.ends_with('-') {
-            slug.push('-');
-        }
-    }
-    let slug = slug.trim_end_matches('-');
-    if slug.is_empty() {
-        "run".to_owned()
-    } else {
-        slug.to_owned()
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -236,23 +223,11 @@ mod tests {
     }
 
     #[test]
-    fn names_become_slugs() {
-        assert_eq!(
-            slug("orders-db, new instance: before cut-over!"),
-            "orders-db-new-instance-before-cut-over"
-        );
-        assert_eq!(slug("../../etc/passwd"), "etc-passwd");
-        assert_eq!(slug("订单库 扩容"), "订单库-扩容");
-        assert_eq!(slug("…"), "run");
-        assert!(slug(&"ä".repeat(300)).len() <= 80);
-    }
-
-    #[test]
     fn two_runs_in_one_second_get_two_folders() {
         let base = tempfile::tempdir().unwrap();
         let reports = base.path().join("reports");
-        let first = Store::create(Place::Under(&reports), "A plan", noon(), b"x = 1\n").unwrap();
-        let second = Store::create(Place::Under(&reports), "A plan", noon(), b"x = 1\n").unwrap();
+        let first = Store::create(Place::Under(&reports), "a-plan", noon(), b"x = 1\n").unwrap();
+        let second = Store::create(Place::Under(&reports), "a-plan", noon(), b"x = 1\n").unwrap();
         assert_eq!(first.dir(), reports.join("a-plan-20261130-120000"));
         assert_eq!(second.dir(), reports.join("a-plan-20261130-120000-2"));
         assert_eq!(fs::read(first.dir().join("plan.toml")).unwrap(), b"x = 1\n");

@@ -7,10 +7,11 @@ mod error;
 mod folder;
 mod latency;
 mod read;
+mod rows;
 mod tables;
 
 pub use error::StoreError;
-pub use folder::{Place, Store, slug, write_file};
+pub use folder::{Place, Store, write_file};
 pub use read::open;
 pub(crate) use tables::guarded;
 

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::str::FromStr;
 
-use csv::StringRecord;
 use rayon::prelude::*;
 use serde::Deserialize;
 
 use crate::plan::Warning;
 use crate::record::{ErrorCount, Interval, Latency, Phase, Run, Sample};
 
-use super::{FORMAT, StoreError, latency, tables};
+use super::rows::{Fields, number};
+use super::{FORMAT, StoreError, latency, rows, tables};
 
 /// Name of the warning that a run read back carries when files of its folder end early.
 const CUT_OFF: &str = "records-cut-off";
@@ -180,21 +179,7 @@ fn by_cell<T>(rows: Vec<(u32, T)>) -> BTreeMap<u32, Vec<T>> {
 }
 
 fn read_intervals(dir: &Path, lost: &mut Vec<String>) -> Result<Vec<(u32, Row)>, StoreError> {
-    read_table(dir, "intervals.csv", lost, |columns, record| {
-        let field = Fields { columns, record };
-        let exact = |prefix: &str| -> Result<Option<Exact>, String> {
-            let Some(count) = field.optional(&format!("{prefix}_count"))? else {
-                return Ok(None);
-            };
-            Ok(Some(Exact {
-                count,
-                min: field
-                    .optional(&format!("{prefix}_min_ns"))?
-                    .unwrap_or(u64::MAX),
-                max: field.optional(&format!("{prefix}_max_ns"))?.unwrap_or(0),
-                sum: field.get(&format!("{prefix}_sum_ns"))?,
-            }))
-        };
+    rows::read(dir, "intervals.csv", true, lost, |field| {
         let interval = Interval {
             start: field.get("start_s")?,
             end: field.get("end_s")?,
@@ -214,26 +199,42 @@ fn read_intervals(dir: &Path, lost: &mut Vec<String>) -> Result<Vec<(u32, Row)>,
             others: field.get("others")?,
             connected_seconds: field.get("connected_s")?,
             backlog: field.get("backlog")?,
-            latency: Latency::new(),
+            // Filled in from the log; a new one would allocate 16 KiB for every row of the file.
+            latency: Latency::without_histogram(0, u64::MAX, 0, 0),
             service: None,
             errors: Vec::new(),
         };
-        let latency = exact("lat")?.ok_or("no lat_count")?;
+        let latency = exact(field, "lat")?.ok_or("no lat_count")?;
+        let service = exact(field, "service")?;
         let row = Row {
             interval,
             latency,
-            service: exact("service")?,
+            service,
         };
         Ok((field.get("cell")?, row))
     })
+}
+
+fn exact(field: &Fields<'_>, prefix: &str) -> Result<Option<Exact>, String> {
+    let Some(count) = field.optional(&format!("{prefix}_count"))? else {
+        return Ok(None);
+    };
+    Ok(Some(Exact {
+        count,
+        min: field
+            .optional(&format!("{prefix}_min_ns"))?
+            .unwrap_or(u64::MAX),
+        max: field.optional(&format!("{prefix}_max_ns"))?.unwrap_or(0),
+        sum: field.get(&format!("{prefix}_sum_ns"))?,
+    }))
 }
 
 /// An error and the number of its interval.
 type Numbered = (u32, ErrorCount);
 
 fn read_errors(dir: &Path, lost: &mut Vec<String>) -> Result<Vec<(u32, Numbered)>, StoreError> {
-    read_table(dir, "errors.csv", lost, |columns, record| {
-        let field = Fields { columns, record };
+    // Statement classes are text of the user's own and may hold line ends.
+    rows::read(dir, "errors.csv", false, lost, |field| {
         let error = ErrorCount {
             code: field.get("code")?,
             statement: tables::unguarded(field.text("statement")?).to_owned(),
@@ -248,93 +249,15 @@ fn read_samples(
     name: &str,
     lost: &mut Vec<String>,
 ) -> Result<Vec<(u32, Sample)>, StoreError> {
-    read_table(dir, name, lost, |columns, record| {
-        let field = Fields { columns, record };
-        let mut sample = Sample {
+    rows::read(dir, name, true, lost, |field| {
+        let values = field.after(2).filter(|(_, value)| !value.is_empty());
+        let values = values
+            .map(|(name, value)| Ok((tables::unguarded(name).to_owned(), number(name, value)?)))
+            .collect::<Result<_, String>>()?;
+        let sample = Sample {
             at: field.get("at_s")?,
-            ..Sample::default()
+            values,
         };
-        for (name, value) in columns.iter().zip(record).skip(2) {
-            if !value.is_empty() {
-                let value = number(name, value)?;
-                let name = tables::unguarded(name).to_owned();
-                sample.values.insert(name, value);
-            }
-        }
         Ok((field.get("cell")?, sample))
     })
-}
-
-/// Reads a table row by row. A last line without its end is cut off: it is dropped and said. A missing
-/// table is said as well, since a run folder always has all of them.
-fn read_table<T>(
-    dir: &Path,
-    name: &str,
-    lost: &mut Vec<String>,
-    row: impl Fn(&StringRecord, &StringRecord) -> Result<T, String>,
-) -> Result<Vec<T>, StoreError> {
-    let path = dir.join(name);
-    let mut content = match fs::read(&path) {
-        Ok(content) => content,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            lost.push(format!("{name}: missing"));
-            return Ok(Vec::new());
-        }
-        Err(e) => return Err(StoreError::read(&path, e)),
-    };
-    if content.last().is_none_or(|&b| b != b'\n') {
-        let kept = content
-            .iter()
-            .rposition(|&b| b == b'\n')
-            .map_or(0, |p| p + 1);
-        content.truncate(kept);
-        let line = content.split(|&b| b == b'\n').count();
-        lost.push(format!("{name}: ends within line {line}"));
-    }
-    let mut reader = csv::Reader::from_reader(content.as_slice());
-    let columns = reader
-        .headers()
-        .map_err(|e| StoreError::damaged(&path, e.to_string()))?
-        .clone();
-    let mut rows = Vec::new();
-    for record in reader.records() {
-        let record = record.map_err(|e| StoreError::damaged(&path, e.to_string()))?;
-        let line = record.position().map_or(0, csv::Position::line);
-        let row = row(&columns, &record)
-            .map_err(|what| StoreError::damaged(&path, format!("line {line}: {what}")))?;
-        rows.push(row);
-    }
-    Ok(rows)
-}
-
-/// A row's fields by column name.
-struct Fields<'a> {
-    columns: &'a StringRecord,
-    record: &'a StringRecord,
-}
-
-impl<'a> Fields<'a> {
-    fn text(&self, column: &str) -> Result<&'a str, String> {
-        self.columns
-            .iter()
-            .position(|c| c == column)
-            .and_then(|p| self.record.get(p))
-            .ok_or_else(|| format!("no column `{column}`"))
-    }
-
-    fn get<T: FromStr>(&self, column: &str) -> Result<T, String> {
-        number(column, self.text(column)?)
-    }
-
-    fn optional<T: FromStr>(&self, column: &str) -> Result<Option<T>, String> {
-        match self.text(column)? {
-            "" => Ok(None),
-            text => number(column, text).map(Some),
-        }
-    }
-}
-
-fn number<T: FromStr>(column: &str, text: &str) -> Result<T, String> {
-    text.parse()
-        .map_err(|_| format!("`{text}` is not a number for `{column}`"))
 }

@@ -1,5 +1,41 @@
-//! The server under test.
+//! The server under test: connect to it or start a private one, know who it is, change its settings and put
+//! them back, and say beforehand what it cannot do.
 
+mod access;
+mod advice;
+mod change;
+mod connect;
 mod endpoint;
+mod error;
+mod grants;
+mod hooks;
+mod identity;
+mod journal;
+mod locate;
+mod managed;
+mod option_file;
+mod preflight;
+mod process;
+mod resolve;
+mod server;
+mod settle;
+mod support;
+#[cfg(test)]
+mod testing;
+mod undo;
+mod variables;
+mod variant;
 
+pub use advice::warnings;
+pub use connect::connect;
 pub use endpoint::{Endpoint, Secret};
+pub use error::{TargetError, words};
+pub use grants::grants;
+pub use hooks::{Operator, Unattended};
+pub use journal::{Entry, Journal, Undo};
+pub use managed::end_private_servers;
+pub use preflight::{Limit, preflight};
+pub use resolve::resolve;
+pub use server::Server;
+pub use support::{Problem, check_support};
+pub use variables::{REPORTED_VARIABLES, STATE_VARIABLES, same_value};

@@ -1,5 +1,7 @@
 //! How row ids are drawn.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// How row ids are drawn.
@@ -36,4 +38,19 @@ pub enum Distribution {
         /// Hot ids are spread over the table instead of standing side by side.
         scrambled: bool,
     },
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.distribution {
+            Distribution::Uniform => f.write_str("uniform"),
+            Distribution::Gaussian => f.write_str("gaussian"),
+            Distribution::Special { pct, res } => write!(f, "special (pct {pct}, res {res})"),
+            Distribution::Pareto { h } => write!(f, "pareto (h {h})"),
+            Distribution::Zipfian { theta, scrambled } => {
+                let scrambled = if scrambled { ", scrambled" } else { "" };
+                write!(f, "zipfian (theta {theta}{scrambled})")
+            }
+        }
+    }
 }

@@ -262,6 +262,7 @@ fn harmonic(n: f64, theta: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 mod tests {
     use proptest::prelude::*;
     use rand::SeedableRng as _;
@@ -453,14 +454,16 @@ mod tests {
         #[test]
         fn ids_are_rows_of_the_table(
             rows in prop_oneof![0..10_u64, 0..100_000_u64, any::<u64>(), Just(u64::MAX)],
-            which in 0..7_usize,
+            which in 0..8_usize,
             parameter in 0.0..4.0_f64,
+            percent in 0..=100_u32,
             seed: u64,
         ) {
             let distribution = [
                 Distribution::Uniform,
                 Distribution::Gaussian,
-                Distribution::Special { pct: (parameter * 25.0) as u32, res: (seed % 101) as u32 },
+                Distribution::Special { pct: percent, res: 100 - percent },
+                Distribution::Special { pct: percent, res: 75 },
                 Distribution::Pareto { h: parameter / 4.0 },
                 Distribution::Zipfian { theta: parameter, scrambled: false },
                 Distribution::Zipfian { theta: parameter, scrambled: true },

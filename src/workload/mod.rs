@@ -2,6 +2,7 @@
 
 mod access;
 mod error;
+mod fields;
 mod keys;
 mod library;
 mod mix;
@@ -19,6 +20,7 @@ pub use mix::mix;
 pub use program::*;
 pub use text::TextPattern;
 pub use unique::UniquePermutation;
+pub(crate) use unique::mix_seed;
 
 /// Options of workload templates by name, as the plan's `[workload]` states them.
 pub type WorkloadOptions = std::collections::BTreeMap<String, serde_json::Value>;

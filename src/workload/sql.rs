@@ -127,3 +127,52 @@ pub(super) fn abbreviated(sql: &str) -> String {
     let head = &folded[..folded.len() - tail.len()];
     format!("{head}{bracket} × {copies} rows")
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail by panic")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn marks_in_quotes_and_comments_are_text() {
+        for (sql, marks) in [
+            ("SELECT ?", 1),
+            ("SELECT '?', \"?\", `?`, 'it\\'s ?', 'it''s ?', ?", 1),
+            ("SELECT ? /* ? */ + ? -- ?\n + ? # ?", 3),
+            ("SELECT 5--1, ?", 1),
+        ] {
+            assert_eq!(check(sql), Ok(marks), "{sql}");
+        }
+        for sql in ["SELECT '?", "SELECT /* ?", "SELECT 1; SELECT 2", " commit "] {
+            assert!(check(sql).is_err(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn brackets_are_repeated_and_counted() {
+        let sql = with_rows("INSERT INTO t (a) VALUES (f(?), ?) ", 2).unwrap();
+        assert_eq!(sql, "INSERT INTO t (a) VALUES (f(?), ?),(f(?), ?)");
+        assert!(with_rows("INSERT INTO t SELECT ?", 2).is_err());
+        assert!(with_rows("INSERT INTO t VALUES (?) ON DUPLICATE KEY UPDATE a = 1", 2).is_err());
+        assert_eq!(
+            abbreviated("INSERT INTO t\n VALUES (?),(?),(?)"),
+            "INSERT INTO t VALUES (?) × 3 rows"
+        );
+        assert_eq!(
+            abbreviated("INSERT INTO t VALUES (?)"),
+            "INSERT INTO t VALUES (?)"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(sql in "[a-zA-Z?'\"`(),;#/*\\\\ é\n-]{0,60}", rows in 0..4_u32) {
+            let _ = check(&sql);
+            let _ = with_rows(&sql, rows);
+            let _ = abbreviated(&sql);
+            let _ = abbreviated(&format!("VALUES {sql}"));
+        }
+    }
+}

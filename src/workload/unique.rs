@@ -18,8 +18,8 @@ pub struct UniquePermutation {
 impl UniquePermutation {
     /// The permutation of `seed`.
     pub fn new(seed: u64) -> Self {
-        let (low, high) = halves(mix(seed));
-        let (mask, _) = halves(mix(!seed));
+        let (low, high) = halves(mix_seed(seed));
+        let (mask, _) = halves(mix_seed(!seed));
         Self {
             counter: AtomicU32::new(low),
             offset: high,
@@ -56,7 +56,7 @@ fn halves(x: u64) -> (u32, u32) {
 }
 
 /// `SplitMix64`'s output function (Steele, Lea and Flood 2014): spreads a seed over 64 bits.
-pub(crate) fn mix(seed: u64) -> u64 {
+pub(crate) fn mix_seed(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

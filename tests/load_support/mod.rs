@@ -88,6 +88,7 @@ impl Server {
         // Many servers at once exhaust the system's asynchronous requests (fs.aio-max-nr).
         let made = init
             .arg(format!("--datadir={}", data.display()))
+            .arg(format!("--tmpdir={}", folder.path().display()))
             .arg("--innodb-use-native-aio=0")
             .args(user())
             // Servers that are made at the same time take the same names for temporary tables.
@@ -131,6 +132,7 @@ impl Server {
         command
             .arg("--no-defaults")
             .arg(format!("--datadir={}", at("data")))
+            .arg(format!("--tmpdir={}", self.folder.path().display()))
             .arg(format!("--socket={}", at("s")))
             .arg(format!("--pid-file={}", at("pid")))
             .arg(format!("--log-error={}", at("log")))

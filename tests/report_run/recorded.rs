@@ -36,7 +36,8 @@ fn a_recorded_run_becomes_a_report() {
     let report = std::fs::read_to_string(written.markdown).unwrap();
     for part in [
         "# Capacity report: recorded run for the tests",
-        "| Recommended limit ",
+        "- Recommended limit: **32 concurrently active clients",
+        "- Bottleneck: **row locks: ",
         "Signed off by: ___",
         "## 1. Environment",
         "| innodb_flush_log_at_trx_commit | 1 ",

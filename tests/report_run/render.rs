@@ -249,6 +249,11 @@ fn the_page_needs_nothing_from_elsewhere() {
         );
     }
     assert_eq!(html.matches("<svg").count(), 3);
+    assert_eq!(
+        html.matches("r=\"8\"").count(),
+        2,
+        "the knee is marked in both charts over threads"
+    );
     for id in [
         "Throughput, transactions",
         "95th percentile, ms",

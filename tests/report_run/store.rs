@@ -224,6 +224,18 @@ fn other_folders_are_refused_with_a_way_out() {
     assert!(text(&dir).contains("damaged: EOF"), "{}", text(&dir));
 }
 
+/// A figure that is not a number is a fault elsewhere; it must not cost the run.
+#[test]
+fn what_json_cannot_hold_is_missing_not_fatal() {
+    let mut run = support::knee();
+    run.cells[0].outage_seconds = f64::NAN;
+    run.cells[1].client.busiest_worker.0 = f64::INFINITY;
+    let base = tempfile::tempdir().unwrap();
+    let read = open(save(&run, base.path()).dir()).unwrap();
+    assert!(read.cells[0].outage_seconds.is_nan());
+    assert!(read.cells[1].client.busiest_worker.0.is_nan());
+}
+
 #[test]
 fn damage_is_told_from_a_cut_off_end() {
     let base = tempfile::tempdir().unwrap();

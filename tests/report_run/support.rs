@@ -337,7 +337,7 @@ pub(crate) fn recorded() -> Run {
                 ],
             ));
             questions += interval.queries() as f64;
-            waited += threads * threads * 10.0 * 3.0;
+            waited += threads * threads * 10.0 * 7.5;
             interval.latency = skewed(interval.done, threads / (interval.done as f64 / 10.0) * 1e9);
         }
     }

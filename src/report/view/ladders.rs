@@ -2,7 +2,7 @@
 
 use crate::analysis::knee::{Knee, KneeKind};
 use crate::analysis::{
-    Bottleneck, CellSummary, Findings, LadderFinding, Latencies, StepSummary, Validity,
+    Bottleneck, Cause, CellSummary, Findings, LadderFinding, Latencies, StepSummary, Validity,
 };
 use crate::plan::Step;
 use crate::record::{CellRecord, CellStatus, Run, StatementRecord};
@@ -337,7 +337,7 @@ fn view_of(ladder: &LadderFinding, place: &str, b: &Bottleneck) -> BottleneckVie
         } else {
             contributing.join(", ")
         },
-        sentence: b.sentence.clone(),
+        sentence: sentence(&proof(b)),
         evidence: b
             .evidence
             .iter()
@@ -352,6 +352,27 @@ fn view_of(ladder: &LadderFinding, place: &str, b: &Bottleneck) -> BottleneckVie
             .collect(),
         missing: b.missing.clone(),
         advice: b.advice.clone(),
+    }
+}
+
+/// The signals that prove the primary cause, or how many are missing: what belongs beside its name.
+pub(super) fn proof(b: &Bottleneck) -> String {
+    if b.primary == Cause::Unknown {
+        let n = b.missing.len();
+        return format!(
+            "{n} signals that could tell are not available, see the bottleneck analysis"
+        );
+    }
+    let proofs: Vec<String> = b
+        .evidence
+        .iter()
+        .filter(|e| e.met && e.cause == b.primary)
+        .map(|e| format!("{} {} (threshold {})", e.signal, e.value, e.threshold))
+        .collect();
+    if proofs.is_empty() {
+        b.sentence.clone()
+    } else {
+        proofs.join("; ")
     }
 }
 

@@ -9,7 +9,7 @@ use crate::record::{Run, RunEnd};
 use crate::report::figures::{MISSING, change, count, figure, or_missing, rate};
 
 use super::environment;
-use super::ladders::{knee_words, sentence, step};
+use super::ladders::{knee_words, proof, sentence, step};
 use super::model::{ComparisonView, CriterionView, Pair, Summary, WarningView};
 
 pub(super) fn summary(run: &Run, findings: &Findings) -> Summary {
@@ -72,7 +72,7 @@ fn answers(run: &Run, findings: &Findings) -> Vec<Pair> {
         "Bottleneck",
         bottleneck.map_or_else(
             || or_missing(headline.bottleneck.clone()),
-            |b| format!("{}: {}", b.primary.as_str(), b.sentence),
+            |b| format!("{}: {}", b.primary.as_str(), proof(b)),
         ),
     ));
     if let Some(ladder) = deciding {

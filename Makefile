@@ -1,0 +1,33 @@
+# Two commands do all the set-up: `make demo` and `make test`.
+
+CARGO ?= cargo
+MYSQL := target/servers/mysql-9.7/mysqld
+
+.PHONY: demo test lint bench docs bless clean help
+
+help: ## Show the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+
+demo: ## Install what is missing, build, run the quickstart on a private throw-away server
+	@sh tests/servers/need.sh mariadb
+	$(CARGO) build --release --locked
+	./target/release/capbench plans/quickstart.toml
+
+test: ## Run all tests (needs MariaDB; MySQL 9.7 too where tests/servers/mysql-9.7.sh has been run)
+	@sh tests/servers/need.sh mariadb
+	$(CARGO) test --locked --no-fail-fast
+
+lint: ## Formatting and lints, as CI runs them
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+
+mysql: $(MYSQL) ## Put a private MySQL 9.7 into target/ for the tests (root, 30 s)
+
+$(MYSQL):
+	sh tests/servers/mysql-9.7.sh
+
+bless: ## Rewrite what is generated from the code: plans/reference.toml, docs/plan.md, snapshots
+	CAPBENCH_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked
+
+clean: ## Remove what was built
+	$(CARGO) clean

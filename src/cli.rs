@@ -1,0 +1,200 @@
+//! The command line: what can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// How capbench ends; the number is the process's exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// The run ended and every criterion was met.
+    Passed = 0,
+    /// A criterion failed or could not be tested.
+    CriterionFailed = 1,
+    /// The plan or the command line is wrong; nothing was changed.
+    BadInput = 2,
+    /// The run failed: server, network, disk, or a fault of capbench.
+    RunFailed = 3,
+    /// The run ended but cannot be relied on.
+    CannotBeReliedOn = 4,
+    /// The user ended it.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// The exit of a code that the analysis gives.
+    pub fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::Passed,
+            1 => Self::CriterionFailed,
+            2 => Self::BadInput,
+            4 => Self::CannotBeReliedOn,
+            130 => Self::Interrupted,
+            _ => Self::RunFailed,
+        }
+    }
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    passed (also: no limit found up to the last step, with a warning)
+  1    a criterion of the plan failed or could not be tested
+  2    the plan or the command line is wrong; nothing was changed
+  3    the run failed: server, network, disk, or a fault of capbench
+  4    the run ended but cannot be relied on: a deciding cell is invalid, or the guard stopped it
+  130  interrupted (Ctrl-C); what was measured is in the report, the server was put back";
+
+/// How many concurrently active clients can a MySQL-family database carry, and what stops it?
+#[derive(Debug, Parser)]
+#[command(
+    name = "capbench",
+    version,
+    about,
+    after_help = EXIT_CODES,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// What to do; without one: run the plan.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// What to run.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+impl Cli {
+    /// Whether progress is wanted.
+    pub fn is_quiet(&self) -> bool {
+        self.run.quiet || matches!(self.command, Some(Command::Prepare { quiet: true, .. }))
+    }
+}
+
+/// `capbench PLAN`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The plan to run: a TOML file (see plans/reference.toml)
+    #[arg(required = true, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
+    /// Folder of this run; must not exist or be empty [default: reports/<plan name>-<UTC time>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// No progress; only errors, warnings and the result
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Print the cells in order with estimated time and disk, and touch nothing
+    #[arg(long)]
+    pub list: bool,
+}
+
+/// The other commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Validate a plan against its server, changing nothing
+    Check {
+        /// The plan
+        #[arg(value_name = "PLAN")]
+        plan: PathBuf,
+        /// Print the cells with estimated time and disk, without connecting
+        #[arg(long)]
+        list: bool,
+    },
+    /// Load and verify the plan's data, then stop
+    Prepare {
+        /// The plan
+        #[arg(value_name = "PLAN")]
+        plan: PathBuf,
+        /// No progress
+        #[arg(short, long)]
+        quiet: bool,
+    },
+    /// Drop the tables that capbench made for a plan, and only those
+    Cleanup {
+        /// The plan
+        #[arg(value_name = "PLAN")]
+        plan: PathBuf,
+    },
+    /// Write the report of a run again, from its records alone
+    Report {
+        /// The folder of a run
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+        /// A template of your own for report.md
+        #[arg(long, value_name = "FILE")]
+        template: Option<PathBuf>,
+    },
+    /// Find the knee of a concurrency ladder in a CSV file
+    Knee {
+        /// Columns threads and tps (or qps), optionally `avg_ms`, `p95_ms`, `p99_ms`; `-` reads standard input
+        #[arg(value_name = "FILE.csv")]
+        file: PathBuf,
+        /// Gain in throughput per doubling of threads below which more threads do not pay, for example 20%
+        #[arg(long, value_name = "RATIO", default_value = "20%")]
+        gain: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// The workloads: list them, or show one as a file to copy and change
+    Workload {
+        /// What to show
+        #[command(subcommand)]
+        command: WorkloadCommand,
+    },
+    /// Print the statements that make the accounts which a plan needs
+    Grants {
+        /// The plan
+        #[arg(value_name = "PLAN")]
+        plan: PathBuf,
+        /// Server family; without it the plan's server is asked
+        #[arg(long, value_enum)]
+        flavour: Option<FlavourArg>,
+    },
+}
+
+/// `capbench workload …`.
+#[derive(Debug, Subcommand)]
+pub enum WorkloadCommand {
+    /// List the built-in workloads
+    List,
+    /// Print a workload as it would run
+    Show {
+        /// A built-in name, or a file ending in .toml
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// An option of the workload, for example -o `point_selects=1`
+        #[arg(short, long = "option", value_name = "NAME=VALUE")]
+        options: Vec<String>,
+    },
+}
+
+/// Server family on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FlavourArg {
+    /// MySQL and Percona Server
+    Mysql,
+    /// MariaDB
+    Mariadb,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_plan_needs_no_command_word() {
+        let cli = Cli::try_parse_from(["capbench", "plan.toml", "--list"]).unwrap();
+        assert!(cli.command.is_none());
+        assert!(cli.run.list);
+        assert_eq!(cli.run.plan, Some(PathBuf::from("plan.toml")));
+    }
+}

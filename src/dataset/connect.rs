@@ -1,0 +1,135 @@
+//! Control connections of the loader, and the few statements they need. Everything goes through the text
+//! protocol: a server at its limit of prepared statements can still be loaded.
+
+use mysql::prelude::Queryable;
+use mysql::{Conn, DriverError, Row, Value};
+
+use super::error::{DatasetError, words};
+use crate::plan::{Address, TlsMode};
+use crate::target::Endpoint;
+
+/// Opens a connection without a default database. Statements may take as long as they do: an index on a
+/// large table takes hours.
+pub(super) fn connect(endpoint: &Endpoint) -> Result<Conn, DatasetError> {
+    let mut endpoint = endpoint.clone();
+    endpoint.database = None;
+    // A socket does not leave the host and stays plain.
+    let tls =
+        matches!(endpoint.address, Address::Tcp { .. }) && endpoint.tls.mode != TlsMode::Disabled;
+    let result = match Conn::new(endpoint.opts(tls)) {
+        Err(mysql::Error::DriverError(DriverError::TlsNotSupported))
+            if endpoint.tls.mode == TlsMode::Preferred =>
+        {
+            Conn::new(endpoint.opts(false))
+        }
+        other => other,
+    };
+    let mut conn = result.map_err(|error| DatasetError::Connect {
+        address: endpoint.address.to_string(),
+        user: endpoint.user.clone(),
+        reason: words(&error),
+    })?;
+    // A known way of quoting, and patience: a control connection idles while others load.
+    run(
+        &mut conn,
+        "SET SESSION sql_mode = 'STRICT_ALL_TABLES', wait_timeout = 2592000, autocommit = 1",
+        || "preparing a control connection".to_owned(),
+    )?;
+    Ok(conn)
+}
+
+/// Opens a connection and enters `database`.
+pub(super) fn connect_to(endpoint: &Endpoint, database: &str) -> Result<Conn, DatasetError> {
+    let mut conn = connect(endpoint)?;
+    enter(&mut conn, database)?;
+    Ok(conn)
+}
+
+/// Makes `database` the default one.
+pub(super) fn enter(conn: &mut Conn, database: &str) -> Result<(), DatasetError> {
+    run(conn, &format!("USE {}", quoted(database)), || {
+        format!("entering database `{database}`")
+    })
+}
+
+/// Runs a statement without a result; `doing` names it in errors.
+pub(super) fn run(
+    conn: &mut Conn,
+    sql: &str,
+    doing: impl FnOnce() -> String,
+) -> Result<(), DatasetError> {
+    conn.query_drop(sql)
+        .map_err(|error| DatasetError::statement(doing(), &error))
+}
+
+/// Runs a statement that not every server knows.
+pub(super) fn attempt(
+    conn: &mut Conn,
+    sql: &str,
+    doing: impl FnOnce() -> String,
+) -> Result<(), DatasetError> {
+    match conn.query_drop(sql) {
+        Ok(()) | Err(mysql::Error::MySqlError(_)) => Ok(()),
+        Err(error) => Err(DatasetError::statement(doing(), &error)),
+    }
+}
+
+/// A row of texts. Servers differ in the types of their answers; what is needed is parsed from here, since
+/// the driver's own conversion panics on a surprise.
+pub(super) struct Cells(Vec<Option<String>>);
+
+impl Cells {
+    /// A column as text; `None`: NULL.
+    pub(super) fn text(&self, column: usize) -> Option<&str> {
+        self.0.get(column)?.as_deref()
+    }
+
+    /// A column as a number; `None`: NULL or none.
+    pub(super) fn number<T: std::str::FromStr>(&self, column: usize) -> Option<T> {
+        self.text(column)?.parse().ok()
+    }
+
+    /// A column as a switch.
+    pub(super) fn on(&self, column: usize) -> bool {
+        matches!(self.text(column), Some("1" | "ON"))
+    }
+}
+
+/// Runs a query and takes its rows.
+pub(super) fn select(
+    conn: &mut Conn,
+    sql: &str,
+    doing: impl FnOnce() -> String,
+) -> Result<Vec<Cells>, DatasetError> {
+    let rows: Vec<Row> = conn
+        .query(sql)
+        .map_err(|error| DatasetError::statement(doing(), &error))?;
+    let cell = |value: Value| match value {
+        Value::NULL => None,
+        Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        other => Some(other.as_sql(false)),
+    };
+    Ok(rows
+        .into_iter()
+        .map(|row| Cells(row.unwrap().into_iter().map(cell).collect()))
+        .collect())
+}
+
+/// Runs a query and takes its first row.
+pub(super) fn first(
+    conn: &mut Conn,
+    sql: &str,
+    doing: impl FnOnce() -> String,
+) -> Result<Option<Cells>, DatasetError> {
+    Ok(select(conn, sql, doing)?.into_iter().next())
+}
+
+/// An identifier in backticks.
+pub(super) fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// A text as an SQL literal.
+pub(super) fn literal(text: &str) -> String {
+    Value::from(text).as_sql(false)
+}

@@ -1,0 +1,437 @@
+//! From a plan to tables that are ready: reused, continued or loaded.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use mysql::Conn;
+
+use super::connect::{connect, connect_to, enter, first, quoted, run};
+use super::error::DatasetError;
+use super::existing;
+use super::loader;
+use super::marker::{self, COMMENT, Marker, State};
+use super::ownership::{database_exists, drop_table, lock, owned, tables_among};
+use super::progress::Progress;
+use super::rows::RowSource;
+use super::schema::{create_table, has_index, has_rows, layout_name, table_name, table_prefix};
+use super::size::{Resolved, disk_space, measured};
+use crate::interrupt::Interrupt;
+use crate::plan::{Plan, Reset, Setting, SettingValue, Step};
+use crate::record::DatasetFacts;
+use crate::target::Endpoint;
+use crate::workload::TableLayout;
+
+/// The setting under which a server loads fastest. A private server may be given it; elsewhere the loader
+/// works with what it finds.
+pub fn wants_local_infile() -> Setting {
+    Setting {
+        name: "local_infile".to_owned(),
+        value: SettingValue::Bool(true),
+    }
+}
+
+/// How many tables of a layout a plan needs: one per client for `bulk_insert`, else the plan's number.
+pub fn tables_needed(plan: &Plan, layout: TableLayout) -> u32 {
+    if layout != TableLayout::Bulk {
+        return plan.dataset.tables;
+    }
+    let clients = match plan.ladder.open {
+        Some(open) => open.clients,
+        None => plan
+            .ladder
+            .steps
+            .iter()
+            .map(|step| match step {
+                Step::Threads(n) => *n,
+                Step::Rate(_) => 1,
+            })
+            .max()
+            .unwrap_or(1),
+    };
+    clients.max(plan.warmup.threads).max(1)
+}
+
+/// Makes the tables of `layout` ready for a run. Data that fits the plan and was not written to is reused
+/// (with `reset = "never"` also data that was); a load that was broken off is continued; anything else that
+/// capbench made is replaced; tables that it did not make are left alone and refused.
+///
+/// # Errors
+/// Foreign tables of the same name, too little disk, what the server says; an interrupt.
+pub fn prepare(
+    admin: &Endpoint,
+    plan: &Plan,
+    layout: TableLayout,
+    resolved: &Resolved,
+    progress: &dyn Progress,
+    interrupt: &Interrupt,
+) -> Result<DatasetFacts, DatasetError> {
+    if plan.dataset.existing && layout == TableLayout::Standard {
+        return existing::accept(admin, plan, resolved, progress);
+    }
+    let keep_dirty = plan.dataset.reset == Reset::Never && layout == TableLayout::Standard;
+    Preparation::open(admin, plan, layout, resolved, progress, interrupt)?.run(keep_dirty)
+}
+
+/// Puts the tables of `layout` back to their first state if anything wrote to them.
+///
+/// # Errors
+/// As [`prepare`]; with `existing = true` there is no first state to go back to.
+pub fn reset(
+    admin: &Endpoint,
+    plan: &Plan,
+    layout: TableLayout,
+    resolved: &Resolved,
+    progress: &dyn Progress,
+    interrupt: &Interrupt,
+) -> Result<DatasetFacts, DatasetError> {
+    if plan.dataset.existing && layout == TableLayout::Standard {
+        return Err(DatasetError::Plan(
+            "tables that were made by something else (`existing = true`) cannot be reset\nhint: reset = \"never\"".to_owned(),
+        ));
+    }
+    Preparation::open(admin, plan, layout, resolved, progress, interrupt)?.run(false)
+}
+
+/// Notes that a workload is about to write to the tables of `layout`. Call it before the first such
+/// statement: a crash in between must not leave changed data that passes for fresh.
+///
+/// # Errors
+/// What the server says.
+pub fn mark_dirty(admin: &Endpoint, plan: &Plan, layout: TableLayout) -> Result<(), DatasetError> {
+    if plan.dataset.existing && layout == TableLayout::Standard {
+        return Ok(());
+    }
+    let mut conn = connect_to(admin, &plan.target.database)?;
+    marker::set_dirty(&mut conn, layout)
+}
+
+/// One call of [`prepare`] or [`reset`].
+struct Preparation<'a> {
+    admin: &'a Endpoint,
+    plan: &'a Plan,
+    layout: TableLayout,
+    resolved: &'a Resolved,
+    progress: &'a dyn Progress,
+    interrupt: &'a Interrupt,
+    conn: Conn,
+    wanted: Marker,
+}
+
+impl<'a> Preparation<'a> {
+    fn open(
+        admin: &'a Endpoint,
+        plan: &'a Plan,
+        layout: TableLayout,
+        resolved: &'a Resolved,
+        progress: &'a dyn Progress,
+        interrupt: &'a Interrupt,
+    ) -> Result<Self, DatasetError> {
+        if plan
+            .dataset
+            .table_options
+            .to_ascii_lowercase()
+            .contains("comment")
+        {
+            return Err(DatasetError::Plan(
+                "[dataset] table_options must not set COMMENT: capbench marks its tables by it"
+                    .to_owned(),
+            ));
+        }
+        let database = plan.target.database.as_str();
+        let tables = tables_needed(plan, layout);
+        let rows = if has_rows(layout) { resolved.rows } else { 0 };
+        let mut wanted = Marker::wanted(plan, layout, tables, rows);
+        let mut conn = connect(admin)?;
+        refuse_read_only(&mut conn)?;
+        // Before the database is made: whoever comes second would take it for one that was there.
+        lock(&mut conn, database)?;
+        if !database_exists(&mut conn, database)? {
+            run(
+                &mut conn,
+                &format!("CREATE DATABASE {}", quoted(database)),
+                || format!("creating database `{database}`"),
+            )?;
+            wanted.created_database = true;
+        }
+        enter(&mut conn, database)?;
+        Ok(Self {
+            admin,
+            plan,
+            layout,
+            resolved,
+            progress,
+            interrupt,
+            conn,
+            wanted,
+        })
+    }
+
+    fn run(mut self, keep_dirty: bool) -> Result<DatasetFacts, DatasetError> {
+        let database = self.plan.target.database.clone();
+        let markers = marker::read(&mut self.conn, &database)?;
+        // Who made the database does not change when a second layout joins.
+        self.wanted.created_database |= markers.iter().any(|m| m.created_database);
+        let found = markers.into_iter().find(|m| m.layout == self.layout);
+        self.refuse_foreign(found.as_ref())?;
+        let fits = found.as_ref().is_some_and(|m| m.fits(&self.wanted));
+        let dirty = found.as_ref().is_some_and(|m| m.dirty);
+        let state = found.as_ref().map(|m| m.state);
+        if fits && state == Some(State::Complete) && (!dirty || keep_dirty) && self.intact(dirty)? {
+            return self.facts(None, "reused");
+        }
+        self.check_disk(found.as_ref())?;
+        let started = Instant::now();
+        let resumable = self.plan.dataset.engine.eq_ignore_ascii_case("innodb");
+        let resume = fits && state == Some(State::Loading) && !dirty && resumable;
+        marker::create(&mut self.conn)?;
+        if !resume {
+            self.start_over(found.as_ref())?;
+        }
+        self.create_tables()?;
+        self.load()?;
+        self.settle()?;
+        self.wanted.state = State::Complete;
+        marker::write(&mut self.conn, &self.wanted)?;
+        self.facts(Some(started.elapsed().as_secs_f64()), "loaded")
+    }
+
+    /// Refuses when the data cannot fit. What an earlier load takes up is freed before.
+    fn check_disk(&mut self, found: Option<&Marker>) -> Result<(), DatasetError> {
+        if !has_rows(self.layout) {
+            return Ok(());
+        }
+        let Some(mut space) = disk_space(&mut self.conn, self.admin, self.resolved)? else {
+            return Ok(());
+        };
+        if let Some(found) = found {
+            let database = &self.plan.target.database;
+            let held = measured(&mut self.conn, database, &found.table_names())?;
+            space.free.0 = space.free.0.saturating_add(held.0);
+        }
+        if space.suffices() {
+            return Ok(());
+        }
+        Err(DatasetError::Disk {
+            path: space.path,
+            needed: space.needed,
+            free: space.free,
+            arithmetic: space.arithmetic,
+        })
+    }
+
+    /// Refuses when a table that would be made exists and is not capbench's.
+    fn refuse_foreign(&mut self, found: Option<&Marker>) -> Result<(), DatasetError> {
+        let database = &self.plan.target.database;
+        let named = found.map(Marker::table_names).unwrap_or_default();
+        let wanted = self.wanted.table_names();
+        let (own, foreign) = owned(&mut self.conn, database, &wanted)?;
+        // A table with capbench's comment that no marker names was restored from a dump, or its marker was
+        // dropped: not provably ours either.
+        let unnamed = own.into_iter().filter(|table| !named.contains(table));
+        let Some(table) = foreign.into_iter().chain(unnamed).min() else {
+            return Ok(());
+        };
+        let hint = if self.layout == TableLayout::Standard {
+            "use another database, drop the table yourself, or, if sysbench prepared it, say `existing = true` in [dataset]"
+        } else {
+            "use another database, or drop the table yourself"
+        };
+        Err(DatasetError::Foreign {
+            database: database.clone(),
+            table,
+            hint,
+        })
+    }
+
+    /// Whether the tables of a complete marker look as it says: all there, first and last id in place.
+    fn intact(&mut self, dirty: bool) -> Result<bool, DatasetError> {
+        let database = &self.plan.target.database;
+        let names = self.wanted.table_names();
+        if tables_among(&mut self.conn, database, &names)?.len() != names.len() {
+            return Ok(false);
+        }
+        if dirty || !has_rows(self.layout) {
+            return Ok(true);
+        }
+        for name in names {
+            let ends = first(
+                &mut self.conn,
+                &format!("SELECT MIN(id), MAX(id) FROM {name}"),
+                || format!("reading the ids of table `{name}`"),
+            )?;
+            let ends = ends.map(|row| (row.number(0), row.number(1)));
+            if ends != Some((Some(1), Some(self.wanted.rows))) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Drops what is there of this layout and writes the marker of what comes.
+    fn start_over(&mut self, found: Option<&Marker>) -> Result<(), DatasetError> {
+        if let Some(found) = found {
+            let database = &self.plan.target.database;
+            let (own, _) = owned(&mut self.conn, database, &found.table_names())?;
+            if !own.is_empty() {
+                self.progress
+                    .phase(&format!("dropping {} tables of an earlier load", own.len()));
+            }
+            for table in own {
+                drop_table(&mut self.conn, &table)?;
+            }
+        }
+        marker::forget_chunks(&mut self.conn, self.layout)?;
+        // The marker comes before the tables: a crash in between leaves names without tables, never
+        // tables without an owner.
+        marker::write(&mut self.conn, &self.wanted)
+    }
+
+    fn create_tables(&mut self) -> Result<(), DatasetError> {
+        let database = &self.plan.target.database;
+        let there: BTreeSet<String> =
+            tables_among(&mut self.conn, database, &self.wanted.table_names())?
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect();
+        self.progress.phase("creating the tables");
+        for number in 1..=self.wanted.tables {
+            let name = table_name(self.layout, number);
+            if self.interrupt.raised() {
+                return Err(DatasetError::Interrupted);
+            }
+            if there.contains(&name) {
+                continue;
+            }
+            let sql = create_table(&self.plan.dataset, self.layout, number, self.wanted.rows);
+            let sql = format!("{sql} COMMENT = '{COMMENT}'");
+            run(&mut self.conn, &sql, || format!("creating table `{name}`"))?;
+        }
+        Ok(())
+    }
+
+    fn load(&mut self) -> Result<(), DatasetError> {
+        let index = has_index(&self.plan.dataset, self.layout);
+        if has_rows(self.layout) {
+            let local_infile = self.loads_by_infile()?;
+            let finished = marker::finished_chunks(&mut self.conn, self.layout)?;
+            self.progress.phase(if finished.is_empty() {
+                "loading rows"
+            } else {
+                "continuing a load that was broken off"
+            });
+            loader::load(&loader::Load {
+                admin: self.admin,
+                database: &self.plan.target.database,
+                layout: self.layout,
+                tables: self.wanted.tables,
+                source: Arc::new(RowSource::new(
+                    self.wanted.seed,
+                    self.wanted.rows,
+                    &self.plan.access,
+                )),
+                index,
+                threads: self.plan.dataset.load_threads,
+                local_infile,
+                finished,
+                progress: self.progress,
+                interrupt: self.interrupt,
+            })?;
+        }
+        if index {
+            loader::missing_indexes(
+                &mut self.conn,
+                &self.plan.target.database,
+                self.layout,
+                self.wanted.tables,
+                self.progress,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Whether LOAD DATA LOCAL is possible and the faster way here.
+    fn loads_by_infile(&mut self) -> Result<bool, DatasetError> {
+        let on = first(&mut self.conn, "SELECT @@local_infile", || {
+            "reading @@local_infile".to_owned()
+        })?;
+        if !on.is_some_and(|row| row.on(0)) {
+            return Ok(false);
+        }
+        // Below mode 2 (MariaDB's default is 1) LOAD DATA holds the table's AUTO-INC lock to its end, even
+        // with the ids given: streams into one table wait for each other. INSERTs do not, at about 1.5
+        // times the server's CPU, which pays from three streams on.
+        let several = self.plan.dataset.load_threads >= 3 * self.wanted.tables;
+        if !(several && self.plan.dataset.auto_inc) {
+            return Ok(true);
+        }
+        let mode = first(
+            &mut self.conn,
+            "SHOW GLOBAL VARIABLES LIKE 'innodb_autoinc_lock_mode'",
+            || "reading innodb_autoinc_lock_mode".to_owned(),
+        )?;
+        Ok(mode
+            .and_then(|row| row.number::<u8>(1))
+            .is_none_or(|mode| mode >= 2))
+    }
+
+    /// Fresh statistics, so that the first query is planned as the last one will be.
+    fn settle(&mut self) -> Result<(), DatasetError> {
+        self.progress.phase("analyzing the tables");
+        analyze(&mut self.conn, self.layout, self.wanted.tables)
+    }
+
+    fn facts(&mut self, seconds: Option<f64>, origin: &str) -> Result<DatasetFacts, DatasetError> {
+        let bytes = measured(
+            &mut self.conn,
+            &self.plan.target.database,
+            &self.wanted.table_names(),
+        )?;
+        Ok(DatasetFacts {
+            tables: self.wanted.tables,
+            rows: self.wanted.rows,
+            bytes,
+            buffer_pool: self.resolved.buffer_pool,
+            load_seconds: seconds,
+            origin: origin.to_owned(),
+        })
+    }
+}
+
+/// A load that would bypass `read_only` by an administrator's rights damages a replica.
+fn refuse_read_only(conn: &mut Conn) -> Result<(), DatasetError> {
+    let read_only = first(conn, "SELECT @@read_only", || {
+        "reading @@read_only".to_owned()
+    })?;
+    // MariaDB 12 has more values than ON and OFF.
+    let off = |row: super::connect::Cells| matches!(row.text(0), Some("0" | "OFF"));
+    if !read_only.is_none_or(off) {
+        return Err(DatasetError::Plan(
+            "the server is read_only, so no data is loaded into it\nhint: prepare the data on its source and say `existing = true`, or lift read_only if this is no replica".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// ANALYZE of all tables of a layout, not written to the binary log.
+fn analyze(conn: &mut Conn, layout: TableLayout, tables: u32) -> Result<(), DatasetError> {
+    for number in 1..=tables {
+        let name = table_name(layout, number);
+        run(
+            conn,
+            &format!("ANALYZE NO_WRITE_TO_BINLOG TABLE {name}"),
+            || format!("analyzing table `{name}`"),
+        )?;
+    }
+    Ok(())
+}
+
+/// What the data is, for people: `sbtest1 … sbtest16, standard`.
+pub fn describe(plan: &Plan, layout: TableLayout) -> String {
+    let prefix = table_prefix(layout);
+    let tables = tables_needed(plan, layout);
+    match tables {
+        1 => format!("{prefix}1, {}", layout_name(layout)),
+        n => format!("{prefix}1 … {prefix}{n}, {}", layout_name(layout)),
+    }
+}

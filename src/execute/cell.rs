@@ -1,0 +1,259 @@
+//! One cell → its record.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sha2::{Digest as _, Sha256};
+
+use super::guard::Watch;
+use crate::dataset;
+use crate::interrupt::Interrupt;
+use crate::load::{self, Flow, LoadOutcome, LoadSpec, Observer, Pace};
+use crate::matrix::Cell;
+use crate::plan::{Plan, Step};
+use crate::record::{CellRecord, CellStatus, ClientUsage, Interval, Phase};
+use crate::target::Endpoint;
+use crate::terminal::Terminal;
+use crate::units::{Millis, PerSecond};
+use crate::workload::Program;
+
+/// The seed of a cell's random streams: from the plan's seed, the workload and the step, so that every
+/// variant and every pass is asked the same questions.
+pub(super) fn stream_seed(seed: u64, workload: &str, step: Step) -> u64 {
+    let mut hash = Sha256::new();
+    hash.update(seed.to_le_bytes());
+    hash.update(workload.as_bytes());
+    match step {
+        Step::Threads(threads) => hash.update(threads.to_le_bytes()),
+        Step::Rate(PerSecond(rate)) => hash.update(rate.to_le_bytes()),
+    }
+    let digest = hash.finalize();
+    digest
+        .iter()
+        .take(8)
+        .fold(0, |seed, byte| seed << 8 | u64::from(*byte))
+}
+
+/// What the load engine is asked to do in a cell.
+pub(super) fn spec(
+    plan: &Plan,
+    endpoint: &Endpoint,
+    rows: u64,
+    program: &Program,
+    step: Step,
+) -> LoadSpec {
+    let pace = match (step, plan.ladder.open) {
+        (Step::Rate(rate), Some(open)) => Pace::Open {
+            rate: rate.0,
+            clients: open.clients,
+            arrivals: open.arrivals,
+            backlog: open.backlog,
+        },
+        (Step::Rate(rate), None) => Pace::Open {
+            rate: rate.0,
+            clients: 1,
+            arrivals: crate::plan::Arrivals::Poisson,
+            backlog: 1,
+        },
+        (Step::Threads(clients), _) => Pace::Closed { clients },
+    };
+    LoadSpec {
+        endpoint: endpoint.clone(),
+        program: Arc::new(program.clone()),
+        tables: dataset::tables_needed(plan, program.tables),
+        rows,
+        access: plan.access,
+        options: plan.load,
+        pace,
+        discard: plan.ladder.discard.0,
+        measure: plan.ladder.measure.0,
+        events: plan.ladder.events,
+        interval: plan.ladder.interval.0,
+        seed: stream_seed(plan.seed, &program.name, step),
+    }
+}
+
+/// What a cell is called in progress lines.
+#[derive(Debug, Clone)]
+pub(super) struct Label {
+    /// `3/10`.
+    pub position: String,
+    /// `oltp_read_only 8 threads` and, with several variants, the variant's name.
+    pub text: String,
+}
+
+/// Watches a cell while the engine drives it.
+pub(super) struct CellObserver<'a> {
+    terminal: &'a Terminal,
+    label: &'a Label,
+    admin: &'a Endpoint,
+    watch: Mutex<Watch<'a>>,
+    server_cpu: &'a (dyn Fn() -> Option<crate::units::Ratio> + Sync),
+    released: Mutex<Option<Instant>>,
+    on_release: &'a (dyn Fn(Instant) + Sync),
+    killed: AtomicBool,
+}
+
+impl<'a> CellObserver<'a> {
+    /// An observer for one cell.
+    pub(super) fn new(
+        terminal: &'a Terminal,
+        label: &'a Label,
+        admin: &'a Endpoint,
+        watch: Watch<'a>,
+        server_cpu: &'a (dyn Fn() -> Option<crate::units::Ratio> + Sync),
+        on_release: &'a (dyn Fn(Instant) + Sync),
+    ) -> Self {
+        Self {
+            terminal,
+            label,
+            admin,
+            watch: Mutex::new(watch),
+            server_cpu,
+            released: Mutex::new(None),
+            on_release,
+            killed: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Observer for CellObserver<'_> {
+    fn connected(&self, clients: u32) {
+        let _ = clients;
+    }
+
+    fn released(&self) {
+        let now = Instant::now();
+        *self.released.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        (self.on_release)(now);
+    }
+
+    fn interval(&self, interval: &Interval) -> Flow {
+        self.terminal.say(interval_line(self.label, interval));
+        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        match watch.interval(interval, (self.server_cpu)(), &jiff::ZonedDateTime::now()) {
+            Some(why) => Flow::Stop(why),
+            None => Flow::Continue,
+        }
+    }
+
+    fn kill(&self, connection_ids: &[u64]) {
+        self.killed.store(true, Ordering::SeqCst);
+        kill_queries(self.admin, connection_ids);
+    }
+}
+
+/// How long a connection for KILL may take: the server may be the very thing that hangs.
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// KILL QUERY on each; best effort, since the clients are cut off afterwards whatever it brings.
+fn kill_queries(admin: &Endpoint, connection_ids: &[u64]) {
+    use mysql::prelude::Queryable as _;
+    let mut endpoint = admin.clone();
+    endpoint.connect_timeout = KILL_TIMEOUT;
+    let Ok(mut conn) = crate::target::connect(&endpoint, Some(KILL_TIMEOUT)) else {
+        return;
+    };
+    for id in connection_ids {
+        let _ = conn.query_drop(format!("KILL QUERY {id}"));
+    }
+}
+
+/// One line an interval: what a person wants to see pass by.
+fn interval_line(label: &Label, interval: &Interval) -> String {
+    let seconds = interval.seconds().max(1e-9);
+    let missing =
+        |figure: Option<Millis>| figure.map_or_else(|| "n/a".to_owned(), |f| f.to_string());
+    let mut line = format!(
+        "  [{}] {}  {:>4.0}s  {:>8} tps  {:>8} qps  p95 {:>9}  p99 {:>9}",
+        label.position,
+        label.text,
+        interval.end,
+        format!("{:.0}", interval.done as f64 / seconds),
+        format!("{:.0}", interval.queries() as f64 / seconds),
+        missing(interval.latency.quantile(0.95)),
+        missing(interval.latency.quantile(0.99)),
+    );
+    let errors: u64 = interval.errors.iter().map(|error| error.count).sum();
+    for (count, what) in [
+        (errors, "errors"),
+        (interval.failed, "failed"),
+        (interval.retries, "retries"),
+        (interval.reconnects, "reconnects"),
+        (interval.dropped, "dropped"),
+    ] {
+        if count > 0 {
+            let _ = write!(line, "  {count} {what}");
+        }
+    }
+    if interval.phase == Phase::Discard {
+        line.push_str("  (discarded)");
+    }
+    line
+}
+
+/// The record of a cell that was not started, or whose clients never got as far as the release.
+pub(super) fn blank(
+    plan: &Plan,
+    cell: &Cell,
+    status: CellStatus,
+    reason: Option<String>,
+) -> CellRecord {
+    let program = &plan.ladder.workloads[cell.workload];
+    CellRecord {
+        index: cell.index,
+        repeat: cell.repeat,
+        variant: plan.variants[cell.variant].name.clone(),
+        workload: program.name.clone(),
+        step: cell.step,
+        clients: cell.clients,
+        status,
+        reason,
+        started_at: None,
+        seconds: 0.0,
+        think_time_ms: program.think_time_ms,
+        per_client: Vec::new(),
+        outage_seconds: 0.0,
+        recovery_seconds: None,
+        statements: Vec::new(),
+        client: ClientUsage::default(),
+        differences: Vec::new(),
+        intervals: Vec::new(),
+        server: Vec::new(),
+        host: Vec::new(),
+    }
+}
+
+/// Puts what the engine measured into a cell's record.
+pub(super) fn filled(blank: CellRecord, outcome: LoadOutcome) -> CellRecord {
+    CellRecord {
+        status: outcome.status,
+        reason: outcome.reason,
+        started_at: outcome
+            .started_at
+            .and_then(|at| jiff::Timestamp::try_from(at).ok())
+            .map(|at| at.to_string()),
+        seconds: outcome.seconds,
+        per_client: outcome.per_client,
+        outage_seconds: outcome.outage_seconds,
+        recovery_seconds: outcome.recovery_seconds,
+        statements: outcome.statements,
+        client: outcome.client,
+        intervals: outcome.intervals,
+        ..blank
+    }
+}
+
+/// Drives the load of one cell.
+///
+/// # Errors
+/// The engine's, for what goes wrong before the clients are released.
+pub(super) fn drive(
+    spec: &LoadSpec,
+    observer: &CellObserver<'_>,
+    interrupt: &Interrupt,
+) -> Result<LoadOutcome, load::LoadError> {
+    load::run(spec, observer, interrupt)
+}

@@ -1,0 +1,193 @@
+//! The data of a run: every table layout that its workloads need, ready, reset, and removed at the end.
+
+use crate::dataset::{self, Progress, Resolved};
+use crate::plan::{Plan, Warning};
+use crate::record::{DatasetFacts, Run};
+use crate::target::Server;
+use crate::terminal::{Bar, Terminal};
+use crate::workload::TableLayout;
+
+use super::SessionError;
+use crate::interrupt::Interrupt;
+
+use std::sync::{Mutex, PoisonError};
+
+/// The layouts that the plan's workloads need, the standard one first.
+pub(super) fn layouts(plan: &Plan) -> Vec<TableLayout> {
+    let mut layouts = Vec::new();
+    for program in plan.ladder.workloads.iter().chain(&plan.warmup.workload) {
+        if !layouts.contains(&program.tables) {
+            layouts.push(program.tables);
+        }
+    }
+    layouts.sort_by_key(|layout| *layout != TableLayout::Standard);
+    layouts
+}
+
+/// The plan's size made definite against the largest buffer pool of any variant.
+pub(super) fn resolve(plan: &Plan, server: &mut Server) -> Result<Resolved, SessionError> {
+    let pool = server.max_buffer_pool(plan)?;
+    Ok(dataset::plan_size(&plan.dataset, pool))
+}
+
+/// What the data of a run will be, for `capbench check`: one line a fact, nothing changed.
+///
+/// # Errors
+/// The server's; too little disk.
+pub fn outlook(plan: &Plan, server: &mut Server) -> Result<String, SessionError> {
+    let resolved = resolve(plan, server)?;
+    let endpoint = server.admin_endpoint().clone();
+    let mut lines = Vec::new();
+    for layout in layouts(plan) {
+        lines.push(format!("ok: data: {}", dataset::describe(plan, layout)));
+    }
+    let ratio = resolved.estimated.0 as f64 / resolved.buffer_pool.0.max(1) as f64;
+    lines.push(format!(
+        "ok: data: {} rows a table, about {}, {ratio:.1} times the largest buffer pool ({})",
+        resolved.rows, resolved.estimated, resolved.buffer_pool
+    ));
+    if !plan.dataset.existing {
+        match dataset::disk_space(server.admin()?, &endpoint, &resolved)? {
+            Some(space) if !space.suffices() => {
+                return Err(SessionError::Disk(format!(
+                    "{} has {} free, but {} are needed: {}\nhint: use fewer rows, or free space",
+                    space.path, space.free, space.needed, space.arithmetic
+                )));
+            }
+            Some(space) => lines.push(format!(
+                "ok: disk: {} free in {}, {} needed: {}",
+                space.free, space.path, space.needed, space.arithmetic
+            )),
+            None => lines.push("note: the server's free disk cannot be seen from here".to_owned()),
+        }
+    }
+    Ok(lines.join("\n"))
+}
+
+/// Loads, or recognises, every layout. The facts are those of the first, which is the standard one where
+/// the plan has it.
+pub(super) fn ready(
+    plan: &Plan,
+    server: &Server,
+    resolved: &Resolved,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> Result<DatasetFacts, SessionError> {
+    let mut facts = None;
+    for layout in layouts(plan) {
+        let progress = Loading::new(terminal);
+        let made = dataset::prepare(
+            server.admin_endpoint(),
+            plan,
+            layout,
+            resolved,
+            &progress,
+            interrupt,
+        )?;
+        facts.get_or_insert(made);
+    }
+    Ok(facts.unwrap_or_default())
+}
+
+/// Departures from the method that only the loaded data and the server can show.
+///
+/// `small-data`: less than twice the buffer pool, so memory is measured, not the database.
+/// `fits-page-cache`: InnoDB reads through the page cache of this host, and the data fits into it.
+pub(super) fn warnings(plan: &Plan, server: &Server, run: &Run) -> Vec<Warning> {
+    let mut found = Vec::new();
+    let Some(facts) = &run.dataset else {
+        return found;
+    };
+    if let Some(ratio) = facts.ratio().filter(|ratio| *ratio < MIN_BUFFER_POOLS) {
+        found.push(plan.warning(
+            "small-data",
+            format!(
+                "the data is {ratio:.1} times the buffer pool of {}, under {MIN_BUFFER_POOLS}: this measures memory rather than the database",
+                facts.buffer_pool
+            ),
+        ));
+    }
+    let identity = server.identity();
+    let method = identity
+        .variables
+        .get("innodb_flush_method")
+        .map_or("", String::as_str);
+    let direct = method.to_ascii_uppercase().starts_with("O_DIRECT");
+    if identity.local && !direct && facts.bytes < run.host.memory {
+        found.push(plan.warning(
+            "fits-page-cache",
+            format!(
+                "InnoDB reads through the page cache here (innodb_flush_method = {}), and {} of data fit into this host's {}: reads that miss the buffer pool may still come from memory",
+                if method.is_empty() { "n/a" } else { method },
+                facts.bytes,
+                run.host.memory
+            ),
+        ));
+    }
+    found
+}
+
+/// Data below this multiple of the buffer pool measures memory (product method: 2–3 times or more).
+const MIN_BUFFER_POOLS: f64 = 2.0;
+
+/// Puts every layout that was written to back to its first state.
+pub(super) fn reset(
+    plan: &Plan,
+    server: &Server,
+    resolved: &Resolved,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> Result<(), SessionError> {
+    for layout in layouts(plan) {
+        reset_layout(plan, server, layout, resolved, terminal, interrupt)?;
+    }
+    Ok(())
+}
+
+/// Puts one layout back to its first state, if it was written to.
+pub(super) fn reset_layout(
+    plan: &Plan,
+    server: &Server,
+    layout: TableLayout,
+    resolved: &Resolved,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> Result<(), SessionError> {
+    let progress = Loading::new(terminal);
+    dataset::reset(
+        server.admin_endpoint(),
+        plan,
+        layout,
+        resolved,
+        &progress,
+        interrupt,
+    )?;
+    Ok(())
+}
+
+/// Loading shown on the screen: a line for each phase, a bar for the rows.
+struct Loading<'t> {
+    terminal: &'t Terminal,
+    bar: Mutex<Option<Bar<'t>>>,
+}
+
+impl<'t> Loading<'t> {
+    fn new(terminal: &'t Terminal) -> Self {
+        Self {
+            terminal,
+            bar: Mutex::new(None),
+        }
+    }
+}
+
+impl Progress for Loading<'_> {
+    fn phase(&self, text: &str) {
+        self.terminal.say(format_args!("  {text}"));
+    }
+
+    fn rows(&self, done: u64, total: u64) {
+        let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        let bar = bar.get_or_insert_with(|| self.terminal.bar("  loading", "rows", done, total));
+        bar.at(done);
+    }
+}

@@ -1,0 +1,9 @@
+//! The run itself: variants applied, data ready, caches warm, each cell measured, everything put back.
+
+mod cell;
+mod data;
+mod guard;
+mod session;
+
+pub use data::outlook;
+pub use session::{Session, SessionError};

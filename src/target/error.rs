@@ -1,0 +1,145 @@
+//! What can go wrong with the server under test.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::plan::Address;
+
+/// An error of the target: names the thing and the value, with a way out on a `hint:` line.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// A file could not be read, written or made.
+    #[error("cannot {doing} `{}`: {source}", path.display())]
+    File {
+        /// `read`, `write`, `create`.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// User or password cannot be had from where the plan says.
+    #[error("{0}")]
+    Account(String),
+    /// The server does not answer, or not to this account.
+    #[error("cannot connect to {address} as `{user}`: {reason}{hint}")]
+    Connect {
+        /// Where.
+        address: Address,
+        /// Account name.
+        user: String,
+        /// The server's or the system's words.
+        reason: String,
+        /// Starts with a line break, or empty.
+        hint: String,
+    },
+    /// A control statement failed.
+    #[error("`{sql}` failed: {reason}")]
+    Statement {
+        /// The statement, without secrets.
+        sql: String,
+        /// The server's words.
+        reason: String,
+        /// The server's error code, if it was the server that refused.
+        code: Option<u16>,
+    },
+    /// The plan asks for something that cannot be done on this server.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A private server could not be made, started or found.
+    #[error("{0}")]
+    Private(String),
+    /// A server did not come back in time, or ended by itself.
+    #[error("{0}")]
+    Lost(String),
+    /// The server kept another value than the one asked for.
+    #[error("variable `{name}` was set to `{asked}` but is `{took}`\nhint: {hint}")]
+    NotTaken {
+        /// Variable.
+        name: String,
+        /// Value asked for.
+        asked: String,
+        /// Value read back.
+        took: String,
+        /// A way out.
+        hint: &'static str,
+    },
+    /// A hook of the plan failed.
+    #[error("hook `{hook}` failed: {reason}")]
+    Hook {
+        /// `apply` or `restart`.
+        hook: &'static str,
+        /// Exit code and the last lines it wrote.
+        reason: String,
+    },
+    /// Some changes could not be undone; each on its own line.
+    #[error("not everything could be put back:\n{}\nhint: the journal of the run folder names each change and how to undo it", .0.join("\n"))]
+    Restore(Vec<String>),
+    /// The operator declined.
+    #[error("the operator did not make the change of variant `{0}`")]
+    Declined(String),
+    /// The user asked to end.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl TargetError {
+    /// Whether the user's wish to end is the cause.
+    pub fn is_interrupt(&self) -> bool {
+        matches!(self, Self::Interrupted)
+    }
+
+    /// The server's error code, if the server refused a statement.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Statement { code, .. } => *code,
+            _ => None,
+        }
+    }
+
+    pub(crate) fn file(
+        doing: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File {
+            doing,
+            path,
+            source,
+        }
+    }
+
+    pub(crate) fn statement(sql: &str, error: &mysql::Error) -> Self {
+        Self::Statement {
+            sql: sql.to_owned(),
+            reason: words(error),
+            code: code(error),
+        }
+    }
+}
+
+/// The server's or the driver's own words, without the driver's wrapping.
+pub fn words(error: &mysql::Error) -> String {
+    match error {
+        mysql::Error::MySqlError(e) => format!("error {}: {}", e.code, e.message),
+        mysql::Error::IoError(e) => e.to_string(),
+        mysql::Error::DriverError(mysql::DriverError::CouldNotConnect(Some((_, why, _)))) => {
+            why.clone()
+        }
+        mysql::Error::DriverError(e) => e.to_string(),
+        // A failed TLS handshake comes in this wrapping.
+        mysql::Error::CodecError(mysql_common::proto::codec::error::PacketCodecError::Io(e)) => {
+            e.to_string()
+        }
+        mysql::Error::TlsError(e) => format!("TLS: {e}"),
+        other => other.to_string(),
+    }
+}
+
+/// The server's error code; `None` when the connection or the driver failed.
+pub(crate) fn code(error: &mysql::Error) -> Option<u16> {
+    match error {
+        mysql::Error::MySqlError(e) => Some(e.code),
+        _ => None,
+    }
+}

@@ -1,0 +1,277 @@
+//! The journal of a run: every change to a server, written and synced before it is made.
+//!
+//! One JSON object a line. A change carries how to undo it; when it has been undone, a second line
+//! `{"undone": seq}` says so. What was written and never undone is what a crashed run left behind:
+//! [`Journal::read_pending`] returns it, newest first, ready to be replayed.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::TargetError;
+
+/// How a change is undone, in terms that need nothing but the journal and an administrator's connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undo {
+    /// Statements, in order.
+    Sql(Vec<String>),
+    /// End the private server whose pid stands in `pid_file` inside `folder`, then remove the folder.
+    PrivateServer {
+        /// The temporary folder.
+        folder: PathBuf,
+        /// The server's pid file, inside the folder.
+        pid_file: PathBuf,
+    },
+    /// Call the plan's hook `apply` with no options (and `restart` after it).
+    Hook,
+    /// A person has to put this back.
+    Operator(String),
+    /// Restart the server, so that undone start-up settings take effect.
+    Restart,
+    /// It goes away with something else (a private server).
+    Nothing,
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Number within the journal, from 1.
+    pub seq: u64,
+    /// When it was written, UTC, RFC 3339.
+    pub at: String,
+    /// What is done: `set-global`, `set-persist`, `create-table` …
+    pub action: String,
+    /// To what: a variable, a table, a folder.
+    pub name: String,
+    /// Value before; `None`: there was none or it is unknown.
+    pub before: Option<String>,
+    /// Value asked for.
+    pub after: Option<String>,
+    /// The way back.
+    pub undo: Undo,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Undone {
+    undone: u64,
+    at: String,
+}
+
+/// The open journal of this run.
+#[derive(Debug)]
+pub struct Journal {
+    file: Option<(PathBuf, File)>,
+    seq: u64,
+    pending: Vec<Entry>,
+}
+
+impl Journal {
+    /// Opens `path` for appending, and makes it when it is absent; entries that an earlier run left
+    /// pending stay pending.
+    ///
+    /// # Errors
+    /// The file cannot be read, made or synced.
+    pub fn create(path: &Path) -> Result<Self, TargetError> {
+        let entries = if path.exists() {
+            Self::read(path)?
+        } else {
+            (Vec::new(), 0)
+        };
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .map_err(TargetError::file("create", path))?;
+        // A crash may have left half a line; what follows must start on its own.
+        let torn = std::fs::read(path)
+            .map_err(TargetError::file("read", path))?
+            .last()
+            .is_some_and(|b| *b != b'\n');
+        if torn {
+            file.write_all(b"\n")
+                .map_err(TargetError::file("write", path))?;
+        }
+        file.sync_all().map_err(TargetError::file("write", path))?;
+        // The name itself must survive a power loss too.
+        if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+            File::open(folder)
+                .and_then(|f| f.sync_all())
+                .map_err(TargetError::file("write", folder))?;
+        }
+        Ok(Self {
+            file: Some((path.to_owned(), file)),
+            seq: entries.1,
+            pending: entries.0,
+        })
+    }
+
+    /// A journal that is kept nowhere, for `check`, which changes nothing but a private server of its own.
+    pub fn in_memory() -> Self {
+        Self {
+            file: None,
+            seq: 0,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Writes a change that is about to be made and returns its number. Call this before making it.
+    ///
+    /// # Errors
+    /// The line cannot be written or synced: the change must then not be made.
+    pub fn write(
+        &mut self,
+        action: &str,
+        name: &str,
+        before: Option<&str>,
+        after: Option<&str>,
+        undo: Undo,
+    ) -> Result<u64, TargetError> {
+        let entry = Entry {
+            seq: self.seq + 1,
+            at: jiff::Timestamp::now().to_string(),
+            action: action.to_owned(),
+            name: name.to_owned(),
+            before: before.map(str::to_owned),
+            after: after.map(str::to_owned),
+            undo,
+        };
+        self.append(&entry)?;
+        self.seq = entry.seq;
+        self.pending.push(entry);
+        Ok(self.seq)
+    }
+
+    /// Notes that change `seq` has been undone (or was never made).
+    ///
+    /// # Errors
+    /// The line cannot be written or synced.
+    pub fn undone(&mut self, seq: u64) -> Result<(), TargetError> {
+        self.append(&Undone {
+            undone: seq,
+            at: jiff::Timestamp::now().to_string(),
+        })?;
+        self.pending.retain(|e| e.seq != seq);
+        Ok(())
+    }
+
+    /// Changes that were written and not undone, newest first: the order in which to undo them.
+    pub fn pending(&self) -> Vec<Entry> {
+        self.pending.iter().rev().cloned().collect()
+    }
+
+    /// What the journal in `path` has written and not undone, newest first.
+    ///
+    /// # Errors
+    /// The file cannot be read. A line that is not of this format is a torn one and is skipped.
+    pub fn read_pending(path: &Path) -> Result<Vec<Entry>, TargetError> {
+        let mut pending = Self::read(path)?.0;
+        pending.reverse();
+        Ok(pending)
+    }
+
+    fn read(path: &Path) -> Result<(Vec<Entry>, u64), TargetError> {
+        let text = std::fs::read(path).map_err(TargetError::file("read", path))?;
+        let text = String::from_utf8_lossy(&text);
+        let mut pending: Vec<Entry> = Vec::new();
+        let mut seq = 0;
+        for line in text.lines().filter(|l| !l.trim().is_empty()) {
+            // A torn line was never synced, so its change was never made.
+            if let Ok(Undone { undone, .. }) = serde_json::from_str(line) {
+                pending.retain(|e| e.seq != undone);
+            } else if let Ok(entry) = serde_json::from_str::<Entry>(line) {
+                seq = seq.max(entry.seq);
+                pending.push(entry);
+            }
+        }
+        Ok((pending, seq))
+    }
+
+    fn append(&mut self, line: &impl Serialize) -> Result<(), TargetError> {
+        let Some((path, file)) = &mut self.file else {
+            return Ok(());
+        };
+        let mut text = serde_json::to_vec(line)
+            .map_err(|e| TargetError::file("write", path.clone())(e.into()))?;
+        text.push(b'\n');
+        file.write_all(&text)
+            .and_then(|()| file.sync_data())
+            .map_err(TargetError::file("write", path.clone()))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::*;
+
+    fn sql(text: &str) -> Undo {
+        Undo::Sql(vec![text.to_owned()])
+    }
+
+    #[test]
+    fn what_was_not_undone_is_read_back_newest_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let mut journal = Journal::create(&path).unwrap();
+        let first = journal
+            .write(
+                "set-global",
+                "a",
+                Some("1"),
+                Some("2"),
+                sql("SET GLOBAL a = 1"),
+            )
+            .unwrap();
+        let second = journal
+            .write("set-global", "b", None, Some("2"), sql("SET GLOBAL b = 1"))
+            .unwrap();
+        let third = journal
+            .write("stop", "c", None, None, Undo::Nothing)
+            .unwrap();
+        journal.undone(second).unwrap();
+        let names = |entries: &[Entry]| entries.iter().map(|e| e.seq).collect::<Vec<_>>();
+        assert_eq!(names(&journal.pending()), [third, first]);
+        assert_eq!(
+            names(&Journal::read_pending(&path).unwrap()),
+            [third, first]
+        );
+        assert_eq!(
+            Journal::read_pending(&path).unwrap()[1].undo,
+            sql("SET GLOBAL a = 1")
+        );
+    }
+
+    #[test]
+    fn a_torn_line_is_a_change_that_was_never_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let mut journal = Journal::create(&path).unwrap();
+        journal
+            .write("set-global", "a", None, None, Undo::Nothing)
+            .unwrap();
+        drop(journal);
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"{\"seq\":2,\"at\":\"2026").unwrap();
+        let mut again = Journal::create(&path).unwrap();
+        assert_eq!(again.pending().len(), 1);
+        let seq = again
+            .write("set-global", "b", None, None, Undo::Nothing)
+            .unwrap();
+        assert_eq!(seq, 2);
+        assert_eq!(Journal::read_pending(&path).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn in_memory_keeps_no_file() {
+        let mut journal = Journal::in_memory();
+        let seq = journal
+            .write("set-global", "a", None, None, Undo::Restart)
+            .unwrap();
+        assert_eq!(journal.pending().len(), 1);
+        journal.undone(seq).unwrap();
+        assert!(journal.pending().is_empty());
+    }
+}

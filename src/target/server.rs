@@ -1,0 +1,522 @@
+//! The server under test as the rest of capbench sees it: opened once, asked, changed, closed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::change::Change;
+use super::connect::Control;
+use super::hooks::Unattended;
+use super::identity;
+use super::journal::{Journal, Undo};
+use super::locate::Binary;
+use super::managed::PrivateServer;
+use super::preflight::private_limits;
+use super::variables::{self, settings_only};
+use super::{Endpoint, Secret, TargetError, resolve};
+use crate::interrupt::Interrupt;
+use crate::plan::{
+    Address, Hooks, Managed, PasswordSource, Place, Plan, Setting, SettingValue, Tls, TlsMode,
+};
+use crate::record::{AppliedSetting, Flavour, ServerIdentity};
+use crate::units::Bytes;
+
+/// Account of the load on a private server.
+const LOAD_USER: &str = "capbench";
+/// Account of the control connections on a private server.
+const ADMIN_USER: &str = "root";
+/// Pause between two looks at a server that comes back or resizes.
+pub(super) const POLL: Duration = Duration::from_millis(50);
+
+/// A server that answers, and everything capbench has changed on it.
+///
+/// Dropping it without [`Server::close`] puts back what it can and removes a private server, so that a
+/// failure or a panic leaves nothing behind.
+#[derive(Debug)]
+pub struct Server {
+    pub(super) load: Endpoint,
+    pub(super) admin: Endpoint,
+    /// capbench's own statements; limited in time.
+    pub(super) control: Control,
+    /// Handed out by [`Server::admin`]; statements may take long.
+    handed: Control,
+    pub(super) identity: ServerIdentity,
+    pub(super) private: Option<PrivateServer>,
+    pub(super) hooks: Hooks,
+    /// Environment variables that no child process may see.
+    pub(super) hidden: Vec<String>,
+    pub(super) interrupt: Interrupt,
+    pub(super) start_timeout: Duration,
+    /// Start-up options of a private server for the whole run.
+    pub(super) base_options: Vec<Setting>,
+    /// Those of the variant it runs with now.
+    pub(super) variant_options: Vec<Setting>,
+    /// The settings for the whole run, to be made again after a restart.
+    pub(super) run_settings: Vec<Setting>,
+    pub(super) run_changes: Vec<Change>,
+    pub(super) variant_changes: Vec<Change>,
+    /// Variables as the run's settings have left them.
+    pub(super) before_variants: BTreeMap<String, String>,
+    /// Variables under the plan's first variant, once it was applied.
+    pub(super) baseline: Option<BTreeMap<String, String>>,
+    /// Everything is being put back: the user's wish to end must not cut that short.
+    pub(super) restoring: bool,
+    raised: Vec<AppliedSetting>,
+    private_entry: Option<u64>,
+    closed: bool,
+}
+
+impl Server {
+    /// Connects to the plan's server, or makes and starts the private one: with an administrator that only
+    /// its socket admits, and a load account with rights on the plan's database alone.
+    ///
+    /// # Errors
+    /// The account's password cannot be had, the server does not answer, the private server does not start
+    /// (with the last lines of its error log), or the user asked to end.
+    pub fn open(
+        plan: &Plan,
+        journal: &mut Journal,
+        interrupt: &Interrupt,
+    ) -> Result<Self, TargetError> {
+        match &plan.target.place {
+            Place::Server(place) => {
+                let (load, admin) = resolve(plan)?;
+                let mut server = Self::new(plan, load, admin, None, interrupt);
+                server.hooks = place.hooks.clone();
+                server.identify()?;
+                Ok(server)
+            }
+            Place::Managed(managed) => Self::open_private(plan, managed, journal, interrupt),
+        }
+    }
+
+    fn new(
+        plan: &Plan,
+        load: Endpoint,
+        admin: Endpoint,
+        private: Option<PrivateServer>,
+        interrupt: &Interrupt,
+    ) -> Self {
+        let start_timeout = plan.target.start_timeout.0;
+        let limit = start_timeout.max(plan.target.connect_timeout.0);
+        Self {
+            control: Control::new(admin.clone(), Some(limit)),
+            handed: Control::new(admin.clone(), None),
+            load,
+            admin,
+            identity: identity::unknown(),
+            private,
+            hooks: Hooks::default(),
+            hidden: secret_variables(plan),
+            interrupt: interrupt.clone(),
+            start_timeout,
+            base_options: Vec::new(),
+            variant_options: Vec::new(),
+            run_settings: Vec::new(),
+            run_changes: Vec::new(),
+            variant_changes: Vec::new(),
+            before_variants: BTreeMap::new(),
+            baseline: None,
+            restoring: false,
+            raised: Vec::new(),
+            private_entry: None,
+            closed: false,
+        }
+    }
+
+    fn open_private(
+        plan: &Plan,
+        managed: &Managed,
+        journal: &mut Journal,
+        interrupt: &Interrupt,
+    ) -> Result<Self, TargetError> {
+        let binary = Binary::find(managed.binary.as_deref())?;
+        let private = PrivateServer::new(
+            binary,
+            managed.directory.as_deref(),
+            secret_variables(plan),
+            plan.target.start_timeout.0,
+        )?;
+        let entry = journal.write(
+            "start-private-server",
+            &private.folder().to_string_lossy(),
+            None,
+            None,
+            Undo::PrivateServer {
+                folder: private.folder().to_owned(),
+                pid_file: private.pid_file(),
+            },
+        )?;
+        // Whatever fails from here on drops the private server, and its folder with it.
+        match Self::set_up_private(plan, managed, private, interrupt) {
+            Ok(mut server) => {
+                server.private_entry = Some(entry);
+                Ok(server)
+            }
+            Err(error) => {
+                journal.undone(entry)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn set_up_private(
+        plan: &Plan,
+        managed: &Managed,
+        private: PrivateServer,
+        interrupt: &Interrupt,
+    ) -> Result<Self, TargetError> {
+        private.initialise(&managed.options, interrupt)?;
+        let raised = private_limits(plan, private.flavour());
+        let mut options: Vec<Setting> = raised.clone();
+        options.extend(managed.options.iter().cloned());
+
+        let endpoint = |address, user: &str, password| Endpoint {
+            address,
+            user: user.to_owned(),
+            password,
+            database: None,
+            tls: Tls {
+                mode: TlsMode::Disabled,
+                ca: None,
+            },
+            connect_timeout: plan.target.connect_timeout.0,
+        };
+        let socket = Address::Socket(private.socket());
+        let first = endpoint(socket.clone(), ADMIN_USER, Secret::default());
+        let mut server = Self::new(plan, first.clone(), first, Some(private), interrupt);
+        server.base_options = options;
+        server.start_private()?;
+
+        let port = server.private.as_ref().map_or(0, PrivateServer::port);
+        server.load = endpoint(
+            Address::Tcp {
+                host: "127.0.0.1".to_owned(),
+                port,
+            },
+            LOAD_USER,
+            random_secret(),
+        );
+        server.load.database = Some(plan.target.database.clone());
+        let admin = endpoint(socket, ADMIN_USER, random_secret());
+        server.create_accounts(&plan.target.database, &admin)?;
+        server.use_admin(admin, plan);
+        server.identify()?;
+        server.note_raised(&raised);
+        Ok(server)
+    }
+
+    fn use_admin(&mut self, admin: Endpoint, plan: &Plan) {
+        let limit = self.start_timeout.max(plan.target.connect_timeout.0);
+        self.control = Control::new(admin.clone(), Some(limit));
+        self.handed = Control::new(admin.clone(), None);
+        self.admin = admin;
+    }
+
+    /// Starts the private server with its current options and waits until the administrator gets in.
+    pub(super) fn start_private(&mut self) -> Result<(), TargetError> {
+        let mut options = self.base_options.clone();
+        options.extend(self.variant_options.iter().cloned());
+        let admin = self.admin.clone();
+        let interrupt = self.wish();
+        let Some(private) = &mut self.private else {
+            return Ok(());
+        };
+        private.start(&options, &interrupt, |_| {
+            super::connect::connect(&admin, Some(Duration::from_secs(5))).is_ok()
+        })?;
+        if let Address::Tcp { port, .. } = &mut self.load.address {
+            *port = private.port();
+        }
+        Ok(())
+    }
+
+    /// Removes anonymous and remote administrators, gives root a password, and makes the load's account.
+    fn create_accounts(&mut self, database: &str, admin: &Endpoint) -> Result<(), TargetError> {
+        // Not part of what a replica or a recovery would replay, and it keeps passwords out of the binary log.
+        self.control.run("SET sql_log_bin = 0")?;
+        let accounts = self.control.pairs("SELECT user, host FROM mysql.user")?;
+        for (user, host) in accounts {
+            if user.is_empty() || (user == ADMIN_USER && host != "localhost") {
+                self.control.run(&format!(
+                    "DROP USER {}@{}",
+                    variables::quoted(&user),
+                    variables::quoted(&host)
+                ))?;
+            }
+        }
+        let quoted_database = database.replace('`', "``");
+        for host in ["localhost", "127.0.0.1"] {
+            let account = format!("'{LOAD_USER}'@'{host}'");
+            self.control.run_secret(
+                &format!(
+                    "CREATE USER {account} IDENTIFIED BY {}",
+                    variables::quoted(self.load.password.reveal())
+                ),
+                &format!("CREATE USER {account} …"),
+            )?;
+            self.control.run(&format!(
+                "GRANT ALL PRIVILEGES ON `{quoted_database}`.* TO {account}"
+            ))?;
+        }
+        self.control.run_secret(
+            &format!(
+                "ALTER USER '{ADMIN_USER}'@'localhost' IDENTIFIED BY {}",
+                variables::quoted(admin.password.reveal())
+            ),
+            "ALTER USER root …",
+        )
+    }
+
+    fn identify(&mut self) -> Result<(), TargetError> {
+        self.identity = identity::identify(&mut self.control, &self.admin, self.private.is_some())?;
+        self.before_variants.clone_from(&self.identity.variables);
+        // The way the load goes.
+        let mut load = self.load.clone();
+        load.database = None;
+        let limit = load.connect_timeout;
+        // A login that fails is explained by the preflight; it must not hide behind a figure.
+        self.identity.round_trip = identity::round_trip(&mut Control::new(load, Some(limit)))
+            .or_else(|_| identity::round_trip(&mut self.control))?;
+        Ok(())
+    }
+
+    fn note_raised(&mut self, raised: &[Setting]) {
+        self.raised = raised
+            .iter()
+            .map(|s| AppliedSetting {
+                name: s.name.clone(),
+                before: None,
+                asked: variables::shown(&s.value),
+                took: self.identity.variables.get(&s.name).cloned(),
+            })
+            .collect();
+    }
+
+    /// An administrator's connection, alive when it is handed out and opened again when it was lost. Its
+    /// statements have no time limit.
+    ///
+    /// # Errors
+    /// The server does not answer any more; of a private server that ended, how, and its last words.
+    pub fn admin(&mut self) -> Result<&mut mysql::Conn, TargetError> {
+        if let Some(death) = self.private.as_mut().and_then(PrivateServer::death) {
+            return Err(death);
+        }
+        self.handed.conn()
+    }
+
+    /// How the load connects.
+    pub fn load_endpoint(&self) -> &Endpoint {
+        &self.load
+    }
+
+    /// How control connections connect.
+    pub fn admin_endpoint(&self) -> &Endpoint {
+        &self.admin
+    }
+
+    /// Who the server is, as found when it was opened.
+    pub fn identity(&self) -> &ServerIdentity {
+        &self.identity
+    }
+
+    /// MySQL or MariaDB.
+    pub fn flavour(&self) -> Flavour {
+        self.identity.flavour
+    }
+
+    /// Whether capbench started this server.
+    pub fn is_managed(&self) -> bool {
+        self.private.is_some()
+    }
+
+    /// Process id of a private server that runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.private.as_ref().and_then(PrivateServer::pid)
+    }
+
+    /// Data directory of a private server.
+    pub fn datadir(&self) -> Option<PathBuf> {
+        self.private.as_ref().map(PrivateServer::datadir)
+    }
+
+    /// Limits that capbench raised on its private server because the plan needs more than the default and
+    /// does not set them itself.
+    pub fn raised(&self) -> &[AppliedSetting] {
+        &self.raised
+    }
+
+    /// All global variables that are settings (see [`super::STATE_VARIABLES`]), names in lower case.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn variables(&mut self) -> Result<BTreeMap<String, String>, TargetError> {
+        match self.control.pairs("SHOW GLOBAL VARIABLES") {
+            Ok(all) => Ok(settings_only(all)),
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// Seconds since the server started.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn uptime(&mut self) -> Result<u64, TargetError> {
+        let pairs = self.control.pairs("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
+        Ok(pairs.first().and_then(|(_, v)| v.parse().ok()).unwrap_or(0))
+    }
+
+    /// The largest `innodb_buffer_pool_size` of the server as it is, the run's settings, the private server's
+    /// options and all variants: what data is sized against.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn max_buffer_pool(&mut self, plan: &Plan) -> Result<Bytes, TargetError> {
+        let own = self
+            .variables()?
+            .get("innodb_buffer_pool_size")
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(0);
+        Ok(Bytes(planned_buffer_pools(plan).fold(own, u64::max)))
+    }
+
+    /// Restarts the server: a private one with its current options, another by the plan's hook; then waits
+    /// until it answers with a new uptime.
+    ///
+    /// # Errors
+    /// There is no hook, it failed, or the server did not come back within the plan's `start_timeout`.
+    pub fn restart(&mut self) -> Result<(), TargetError> {
+        self.control.close();
+        self.handed.close();
+        if let Some(private) = &mut self.private {
+            private.stop();
+            return self.start_private();
+        }
+        let Some(command) = self.hooks.restart.clone() else {
+            return Err(TargetError::Unsupported(
+                "this server cannot be restarted: the plan has no hook for it\n\
+                 hint: add hooks = { restart = \"…\" } under [target], or operator = true to the variant"
+                    .to_owned(),
+            ));
+        };
+        let before = Instant::now();
+        super::hooks::run_hook(
+            "restart",
+            &command,
+            &[],
+            &self.hidden,
+            self.start_timeout,
+            &self.wish(),
+        )?;
+        self.wait_for_restart(before)
+    }
+
+    /// The user's wish to end, which does not count while everything is put back.
+    pub(super) fn wish(&self) -> Interrupt {
+        if self.restoring {
+            Interrupt::new()
+        } else {
+            self.interrupt.clone()
+        }
+    }
+
+    /// The end of a private server, if that is what is behind `error`.
+    pub(super) fn explain(&mut self, error: TargetError) -> TargetError {
+        self.private
+            .as_mut()
+            .and_then(PrivateServer::death)
+            .unwrap_or(error)
+    }
+
+    /// Waits until the server answers and is younger than `since`.
+    pub(super) fn wait_for_restart(&mut self, since: Instant) -> Result<(), TargetError> {
+        let deadline = Instant::now() + self.start_timeout;
+        loop {
+            self.control.close();
+            let last = match self.uptime() {
+                // Uptime counts whole seconds.
+                Ok(uptime) if uptime <= since.elapsed().as_secs() + 1 => return Ok(()),
+                Ok(uptime) => format!("it answers, but has been up for {uptime} s"),
+                Err(error) => error.to_string(),
+            };
+            if self.wish().raised() {
+                return Err(TargetError::Interrupted);
+            }
+            if Instant::now() >= deadline {
+                return Err(TargetError::Lost(format!(
+                    "the server did not come back from its restart within {} s: {last}\nhint: raise start_timeout under [target], or look at the server's error log",
+                    self.start_timeout.as_secs()
+                )));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Puts everything back, and stops and removes a private server.
+    ///
+    /// # Errors
+    /// Something could not be put back, or the private server's folder not be removed.
+    pub fn close(mut self, journal: &mut Journal) -> Result<(), TargetError> {
+        let restored = self.restore(journal, &Unattended);
+        self.closed = true;
+        if let Some(private) = self.private.take() {
+            private.remove()?;
+            if let Some(entry) = self.private_entry.take() {
+                journal.undone(entry)?;
+            }
+        }
+        restored
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if !self.closed && self.private.is_none() {
+            // Undoing twice does no harm, so the journal, which is out of reach here, may keep these.
+            let _ = self.restore(&mut Journal::in_memory(), &Unattended);
+        }
+    }
+}
+
+/// `innodb_buffer_pool_size` wherever the plan sets it, in bytes.
+fn planned_buffer_pools(plan: &Plan) -> impl Iterator<Item = u64> {
+    let managed = match &plan.target.place {
+        Place::Managed(managed) => managed.options.as_slice(),
+        Place::Server(_) => &[],
+    };
+    plan.target
+        .set
+        .iter()
+        .chain(managed)
+        .chain(
+            plan.variants
+                .iter()
+                .flat_map(|v| v.set.iter().chain(&v.options)),
+        )
+        .filter(|s| s.name == "innodb_buffer_pool_size")
+        .filter_map(|s| match &s.value {
+            SettingValue::Integer(n) => u64::try_from(*n).ok(),
+            SettingValue::Text(text) => Bytes::parse(text).ok().map(|b| b.0),
+            _ => None,
+        })
+}
+
+/// Environment variables from which the plan reads passwords: no child process may see them.
+fn secret_variables(plan: &Plan) -> Vec<String> {
+    let Place::Server(place) = &plan.target.place else {
+        return Vec::new();
+    };
+    std::iter::once(&place.account)
+        .chain(&place.admin)
+        .filter_map(|account| match &account.password {
+            PasswordSource::Env(name) => Some(name.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// A password for an account of a private server: 128 bits, with the character classes that a
+/// validation plugin may want.
+fn random_secret() -> Secret {
+    Secret::new(format!("aA1-{:032x}", rand::random::<u128>()))
+}

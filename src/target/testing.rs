@@ -1,0 +1,152 @@
+//! Plans for the tests of this module and, included by path, of `tests/target_*.rs`.
+
+use std::time::Duration;
+
+use crate::plan::{
+    Account, Address, AnalysisOptions, Criteria, DataSize, Dataset, Guard, Hooks, Ladder,
+    LoadOptions, Managed, OnFailure, PasswordSource, Place, Plan, Protocol, ReportOptions, Reset,
+    ServerPlace, Setting, SettingValue, Step, Target, Tls, TlsMode, Variant, Warmup,
+};
+use crate::units::{Ratio, Span};
+use crate::workload::{Access, Distribution, Group, Program, Statement, TableLayout, Transaction};
+
+pub(super) fn setting(name: &str, value: i64) -> Setting {
+    Setting {
+        name: name.to_owned(),
+        value: SettingValue::Integer(value),
+    }
+}
+
+pub(super) fn variant(name: &str) -> Variant {
+    Variant {
+        name: name.to_owned(),
+        set: Vec::new(),
+        options: Vec::new(),
+        restart: false,
+        operator: false,
+        several: false,
+    }
+}
+
+pub(super) fn external(host: &str, user: &str) -> ServerPlace {
+    ServerPlace {
+        address: Address::Tcp {
+            host: host.to_owned(),
+            port: 3306,
+        },
+        account: Account {
+            user: Some(user.to_owned()),
+            password: PasswordSource::Empty,
+        },
+        admin: None,
+        tls: Tls {
+            mode: TlsMode::Preferred,
+            ca: None,
+        },
+        hooks: Hooks::default(),
+    }
+}
+
+/// A workload of `statements` different statements that name a table.
+pub(super) fn program(name: &str, statements: usize) -> Program {
+    Program {
+        name: name.to_owned(),
+        description: String::new(),
+        transactions: vec![Transaction {
+            name: "t".to_owned(),
+            weight: 1,
+            begin: true,
+            groups: vec![Group {
+                repeat: 1,
+                binds: Vec::new(),
+                statements: (0..statements)
+                    .map(|n| Statement {
+                        class: format!("s{n}"),
+                        sql: format!("SELECT {n} FROM sbtest{{table}}"),
+                        parameters: Vec::new(),
+                        text_only: false,
+                    })
+                    .collect(),
+            }],
+        }],
+        think_time_ms: 0.0,
+        tables: TableLayout::Standard,
+    }
+}
+
+/// A small plan on a private server.
+pub(super) fn plan() -> Plan {
+    let span = |seconds| Span(Duration::from_secs(seconds));
+    Plan {
+        name: "test".to_owned(),
+        seed: 1,
+        accept: Vec::new(),
+        on_failure: OnFailure::Stop,
+        environment: Vec::new(),
+        target: Target {
+            place: Place::Managed(Managed {
+                binary: None,
+                directory: None,
+                options: Vec::new(),
+            }),
+            database: "bench".to_owned(),
+            set: Vec::new(),
+            connect_timeout: span(10),
+            start_timeout: span(120),
+        },
+        dataset: Dataset {
+            tables: 1,
+            size: DataSize::Rows(10),
+            load_threads: 1,
+            reset: Reset::Never,
+            existing: false,
+            keep: false,
+            auto_inc: true,
+            secondary_index: true,
+            secondary: false,
+            table_options: String::new(),
+            engine: "innodb".to_owned(),
+        },
+        warmup: Warmup {
+            workload: None,
+            duration: span(0),
+            threads: 1,
+        },
+        ladder: Ladder {
+            workloads: vec![program("w", 1)],
+            steps: vec![Step::Threads(1)],
+            open: None,
+            discard: span(0),
+            measure: span(1),
+            events: None,
+            interval: span(1),
+            repeats: 1,
+        },
+        access: Access {
+            distribution: Distribution::Uniform,
+        },
+        load: LoadOptions {
+            protocol: Protocol::Prepared,
+            retries: 0,
+            workers: 1,
+            max_prepared_per_connection: 0,
+            connect_timeout: span(10),
+            drain_timeout: span(10),
+            reconnect_backoff: span(1),
+        },
+        variants: vec![variant("baseline")],
+        guard: Guard {
+            max_p95: None,
+            max_errors: None,
+            max_server_cpu: None,
+            window: None,
+            allow_other_clients: false,
+        },
+        criteria: Criteria::default(),
+        analysis: AnalysisOptions {
+            knee_gain: Ratio(0.2),
+        },
+        report: ReportOptions::default(),
+        warnings: Vec::new(),
+    }
+}

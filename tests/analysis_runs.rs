@@ -1,0 +1,875 @@
+//! Whole runs to findings: validity, limits, criteria, exit codes, bottlenecks, comparisons.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::float_cmp,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)]
+
+use std::collections::BTreeMap;
+
+use capbench::analysis::knee::KneeKind;
+use capbench::analysis::{
+    Cause, Decision, Findings, LimitBasis, Outcome, Overall, Rule, Validity, analyse,
+};
+use capbench::plan::{Criteria, OpenLoop, Step};
+use capbench::probe::names::{host, server};
+use capbench::record::{
+    CellRecord, CellStatus, ClientUsage, Flavour, HostFacts, Interval, Latency, Phase, Run, RunEnd,
+    Sample, ServerIdentity, VariantRecord, WorkloadRecord,
+};
+use capbench::units::{Bytes, Millis, PerSecond, Ratio, Span};
+
+const INTERVALS: u32 = 30;
+
+/// One interval of 10 s with `tps`; latency follows from Little's law, every 20th ten times as long.
+fn interval(i: u32, phase: Phase, tps: f64, clients: u32) -> Interval {
+    let done = (tps * 10.0).round() as u64;
+    let mut latency = Latency::new();
+    if done > 0 {
+        let mean = f64::from(clients) / tps * 1e9;
+        // 19 fast ones and a slow one have that mean.
+        let fast = mean * 20.0 / 29.0;
+        // The shape, not the count, is what matters.
+        for event in 0..done.min(200) {
+            latency.record(if event % 20 == 19 { fast * 10.0 } else { fast } as u64);
+        }
+    }
+    Interval {
+        start: f64::from(i) * 10.0,
+        end: f64::from(i + 1) * 10.0,
+        phase,
+        done,
+        failed: 0,
+        dropped: 0,
+        arrivals: 0,
+        retries: 0,
+        reconnects: 0,
+        reads: done * 14,
+        writes: done * 4,
+        others: done * 2,
+        connected_seconds: 10.0 * f64::from(clients),
+        backlog: 0,
+        latency,
+        service: None,
+        errors: Vec::new(),
+    }
+}
+
+/// A healthy cell: one interval of discard, thirty of measuring, ±0.5 % of ripple.
+fn cell(threads: u32, tps: f64) -> CellRecord {
+    let ripple = |i: u32| 1.0 + 0.005 * (f64::from(i) * 12.9898).sin();
+    let mut intervals = vec![interval(0, Phase::Discard, tps / 2.0, threads)];
+    intervals
+        .extend((1..=INTERVALS).map(|i| interval(i, Phase::Measure, tps * ripple(i), threads)));
+    CellRecord {
+        index: 0,
+        repeat: 1,
+        variant: "baseline".to_owned(),
+        workload: "oltp_read_write".to_owned(),
+        step: Step::Threads(threads),
+        clients: threads,
+        status: CellStatus::Completed,
+        reason: None,
+        started_at: Some("2026-11-30T12:00:00Z".to_owned()),
+        seconds: 310.0,
+        think_time_ms: 0.0,
+        per_client: vec![(tps * 300.0 / f64::from(threads)) as u64; threads as usize],
+        outage_seconds: 0.0,
+        recovery_seconds: None,
+        statements: Vec::new(),
+        client: ClientUsage {
+            user_seconds: 30.0,
+            system_seconds: 60.0,
+            resident: Bytes(20 << 20),
+            busiest_worker: Ratio(0.2),
+            lateness_p99: Some(Millis(0.05)),
+            lateness_max: Some(Millis(1.0)),
+        },
+        differences: Vec::new(),
+        intervals,
+        server: Vec::new(),
+        host: Vec::new(),
+    }
+}
+
+fn run(mut cells: Vec<CellRecord>, criteria: Criteria) -> Run {
+    for (i, cell) in cells.iter_mut().enumerate() {
+        cell.index = u32::try_from(i).unwrap() + 1;
+    }
+    Run {
+        format: 1,
+        tool: "0.1.0".to_owned(),
+        name: "test".to_owned(),
+        plan_sha256: String::new(),
+        command: String::new(),
+        seed: 42,
+        started_at: "2026-11-30T12:00:00Z".to_owned(),
+        ended_at: None,
+        end: RunEnd::Completed,
+        environment: Vec::new(),
+        server: Some(identity(false)),
+        host: HostFacts {
+            cores: 8,
+            ..HostFacts::default()
+        },
+        dataset: None,
+        settings: Vec::new(),
+        variants: vec![variant("baseline", &[])],
+        workloads: vec![WorkloadRecord {
+            name: "oltp_read_write".to_owned(),
+            description: String::new(),
+            mix: Vec::new(),
+        }],
+        protocol: "prepared".to_owned(),
+        access: "uniform".to_owned(),
+        open: None,
+        discard: Span::parse("10s").unwrap(),
+        measure: Span::parse("300s").unwrap(),
+        interval: Span::parse("10s").unwrap(),
+        repeats: 1,
+        warmup: String::new(),
+        reset: String::new(),
+        knee_gain: Ratio(0.2),
+        criteria,
+        warnings: Vec::new(),
+        cells,
+        unavailable: Vec::new(),
+    }
+}
+
+fn identity(local: bool) -> ServerIdentity {
+    ServerIdentity {
+        flavour: Flavour::MySql,
+        version: "8.4.8".to_owned(),
+        comment: String::new(),
+        uuid: None,
+        address: "db:3306".to_owned(),
+        local,
+        tls: "none".to_owned(),
+        round_trip: Millis(0.2),
+        variables: BTreeMap::from([
+            ("max_connections".to_owned(), "151".to_owned()),
+            ("max_prepared_stmt_count".to_owned(), "16382".to_owned()),
+        ]),
+    }
+}
+
+fn variant(name: &str, differs: &[(&str, &str, &str)]) -> VariantRecord {
+    VariantRecord {
+        name: name.to_owned(),
+        settings: Vec::new(),
+        restarted: false,
+        differs: differs
+            .iter()
+            .map(|(name, a, b)| ((*name).to_owned(), ((*a).to_owned(), (*b).to_owned())))
+            .collect(),
+        several: false,
+    }
+}
+
+const PLATEAU: [(u32, f64); 5] = [
+    (8, 120.0),
+    (16, 230.0),
+    (32, 430.0),
+    (64, 450.0),
+    (128, 445.0),
+];
+
+fn ladder(steps: &[(u32, f64)]) -> Vec<CellRecord> {
+    steps.iter().map(|&(n, tps)| cell(n, tps)).collect()
+}
+
+fn plateau() -> Vec<CellRecord> {
+    ladder(&PLATEAU)
+}
+
+fn analysed(cells: Vec<CellRecord>, criteria: Criteria) -> Findings {
+    analyse(&run(cells, criteria))
+}
+
+fn rules(findings: &Findings, i: usize) -> Vec<(Rule, Validity)> {
+    findings.cells[i]
+        .reasons
+        .iter()
+        .map(|r| (r.rule, r.severity))
+        .collect()
+}
+
+#[test]
+fn a_clean_run_gives_a_clean_answer() {
+    let findings = analysed(plateau(), Criteria::default());
+    for cell in &findings.cells {
+        assert_eq!(cell.validity, Validity::Valid, "{:?}", cell.reasons);
+        let little = cell.littles_law.unwrap();
+        assert!((little - 1.0).abs() < 0.01, "{little}");
+        assert_eq!(cell.window.unwrap().end, 310.0);
+    }
+    let ladder = &findings.ladders[0];
+    assert_eq!(ladder.limit.threads, Some(32));
+    assert_eq!(ladder.limit.basis, Some(LimitBasis::Knee));
+    assert_eq!(findings.headline.limit, Some(32));
+    assert_eq!(findings.headline.overall, Overall::NothingRequired);
+    assert_eq!(findings.headline.exit_code, 0);
+    let gain = findings.cells[1].gain.unwrap().0;
+    assert!((gain - (230.0 / 120.0 - 1.0)).abs() < 0.02, "{gain}");
+    assert_eq!(findings.cells[0].gain, None);
+}
+
+#[test]
+fn figures_come_from_the_window_alone() {
+    let mut cells = plateau();
+    // A slow discard and a slow first measured interval with an awful latency.
+    cells[2].intervals[0].latency.record(60_000_000_000);
+    cells[2].intervals[1] = interval(1, Phase::Measure, 100.0, 32);
+    cells[2].intervals[1].latency.record(50_000_000_000);
+    let findings = analysed(cells, Criteria::default());
+    let summary = &findings.cells[2];
+    assert!(summary.window.unwrap().dropped >= 1);
+    assert_eq!(
+        summary.window.unwrap().start,
+        10.0 + 10.0 * summary.window.unwrap().dropped as f64
+    );
+    assert!(summary.latency.max.unwrap().0 < 1000.0);
+    assert!((summary.tps.unwrap().0 / 430.0 - 1.0).abs() < 0.01);
+    assert_eq!(summary.validity, Validity::Valid);
+}
+
+#[test]
+fn each_rule_of_validity_speaks_up() {
+    use Validity::{Invalid, Suspect};
+    let broken = |change: &dyn Fn(&mut CellRecord)| {
+        let mut cells = plateau();
+        change(&mut cells[0]);
+        rules(&analysed(cells, Criteria::default()), 0)
+    };
+    let each = |cell: &mut CellRecord, change: &dyn Fn(&mut Interval)| {
+        cell.intervals.iter_mut().for_each(change);
+    };
+    assert_eq!(
+        broken(&|c| c.status = CellStatus::Failed),
+        [(Rule::V1, Invalid)]
+    );
+    assert_eq!(
+        broken(&|c| c.status = CellStatus::Truncated),
+        [(Rule::V1, Suspect)]
+    );
+    assert_eq!(broken(&|c| c.intervals.clear()), [(Rule::V1, Invalid)]);
+    assert_eq!(
+        broken(&|c| each(c, &|i| i.connected_seconds *= 0.97)),
+        [(Rule::V2, Suspect)]
+    );
+    assert_eq!(
+        broken(&|c| each(c, &|i| i.connected_seconds *= 0.9)),
+        [(Rule::V2, Invalid)]
+    );
+    assert_eq!(
+        broken(&|c| each(c, &|i| i.failed = i.done / 50)),
+        [(Rule::V3, Suspect)]
+    );
+    assert_eq!(
+        broken(&|c| each(c, &|i| i.failed = i.done / 10)),
+        [(Rule::V3, Invalid)]
+    );
+    assert_eq!(
+        broken(&|c| each(c, &|i| i.retries = i.done)),
+        [],
+        "retries alone are reported, not judged"
+    );
+    // Half of the clients' time is unaccounted for.
+    assert_eq!(
+        broken(&|c| c.clients = 16),
+        [(Rule::V2, Invalid), (Rule::V4, Suspect)]
+    );
+    assert_eq!(
+        broken(&|c| c.think_time_ms = 66.7),
+        [(Rule::V4, Suspect)],
+        "a think time that was not taken"
+    );
+    let stalled = broken(&|c| c.intervals[20] = interval(20, Phase::Measure, 0.0, 8));
+    assert!(stalled.contains(&(Rule::V5, Suspect)), "{stalled:?}");
+    let falling = broken(&|c| {
+        for (i, interval_) in c.intervals.iter_mut().enumerate().skip(1) {
+            let i = u32::try_from(i).unwrap();
+            *interval_ = interval(i, Phase::Measure, 120.0 - 2.0 * f64::from(i), 8);
+        }
+    });
+    assert_eq!(falling, [(Rule::V6, Suspect)]);
+    assert_eq!(
+        broken(&|c| c.client.busiest_worker = Ratio(0.85)),
+        [(Rule::V7, Invalid)]
+    );
+    assert_eq!(
+        broken(&|c| c.client.user_seconds = 0.9 * 8.0 * 300.0),
+        [(Rule::V7, Invalid)]
+    );
+    assert_eq!(
+        broken(&|c| c.differences.push("sync_binlog 1 → 0".to_owned())),
+        [(Rule::V7, Invalid)]
+    );
+    assert_eq!(
+        broken(&|c| c.server = samples(&[(server::QUESTIONS, 120.0 * 20.0 * 1.5)], &[])),
+        [(Rule::Counts, Suspect)]
+    );
+    assert_eq!(
+        broken(&|c| c.server = samples(&[(server::QUESTIONS, 120.0 * 20.0)], &[])),
+        []
+    );
+}
+
+/// Samples every 10 s from −1: counters that grow at a rate a second, gauges that stand.
+fn samples(rates: &[(&str, f64)], gauges: &[(&str, f64)]) -> Vec<Sample> {
+    (0..=INTERVALS + 1)
+        .map(|i| {
+            let at = f64::from(i) * 10.0;
+            let mut values: BTreeMap<String, f64> = gauges
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), *value))
+                .collect();
+            values.extend(
+                rates
+                    .iter()
+                    .map(|(name, rate)| ((*name).to_owned(), 1e6 + rate * at)),
+            );
+            Sample { at, values }
+        })
+        .collect()
+}
+
+#[test]
+fn an_invalid_cell_never_enters_the_fit() {
+    let mut cells = plateau();
+    // A cell that would win, and one whose result is rubbish.
+    cells.push(cell(256, 4000.0));
+    cells[5].client.busiest_worker = Ratio(0.99);
+    let findings = analysed(cells, Criteria::default());
+    assert_eq!(findings.headline.limit, Some(32));
+    assert_eq!(findings.ladders[0].steps[5].tps, None);
+    assert_eq!(findings.headline.exit_code, 0, "it does not decide");
+}
+
+#[test]
+fn an_invalid_step_beside_the_knee_leaves_the_run_unreliable() {
+    let mut cells = plateau();
+    cells[3].status = CellStatus::Failed;
+    cells[3].reason = Some("1040: Too many connections".to_owned());
+    let findings = analysed(cells, Criteria::default());
+    assert_eq!(findings.headline.overall, Overall::CannotBeReliedOn);
+    assert_eq!(findings.headline.exit_code, 4);
+    let criteria = Criteria {
+        min_threads: Some(16),
+        ..Criteria::default()
+    };
+    let mut cells = plateau();
+    cells[3].status = CellStatus::Failed;
+    let findings = analysed(cells, criteria);
+    assert_eq!(
+        findings.criteria[0].outcome,
+        Outcome::NotTested,
+        "never a pass"
+    );
+    assert_eq!(findings.headline.exit_code, 4);
+}
+
+#[test]
+fn suspect_steps_at_the_knee_lower_confidence() {
+    let clean = analysed(plateau(), Criteria::default());
+    let mut cells = plateau();
+    cells[2].status = CellStatus::Truncated;
+    let suspect = analysed(cells, Criteria::default());
+    let confidence = |f: &Findings| f.ladders[0].knee.as_ref().unwrap().confidence;
+    assert!(confidence(&suspect) < confidence(&clean));
+    let mut cells = plateau();
+    cells[0].status = CellStatus::Truncated;
+    assert_eq!(
+        confidence(&analysed(cells, Criteria::default())),
+        confidence(&clean),
+        "far from the knee it does not matter"
+    );
+}
+
+#[test]
+fn how_runs_end_and_what_the_shell_hears() {
+    let code = |end: RunEnd, criteria: Criteria| {
+        let mut run = run(plateau(), criteria);
+        run.end = end;
+        analyse(&run).headline.exit_code
+    };
+    let none = Criteria::default;
+    let met = || Criteria {
+        expected_peak_tps: Some(300.0),
+        min_headroom: Some(Ratio(0.3)),
+        max_p95: Some(Millis(200.0)),
+        min_threads: Some(32),
+        max_errors: Some(Ratio(0.0)),
+        ..Criteria::default()
+    };
+    let missed = || Criteria {
+        expected_peak_tps: Some(400.0),
+        min_headroom: Some(Ratio(0.3)),
+        ..Criteria::default()
+    };
+    let untestable = || Criteria {
+        min_headroom: Some(Ratio(0.3)),
+        ..Criteria::default()
+    };
+    assert_eq!(code(RunEnd::Completed, none()), 0);
+    assert_eq!(code(RunEnd::Completed, met()), 0);
+    assert_eq!(code(RunEnd::Completed, missed()), 1);
+    assert_eq!(code(RunEnd::Completed, untestable()), 1);
+    assert_eq!(code(RunEnd::Failed("disk full".to_owned()), met()), 3);
+    assert_eq!(code(RunEnd::Stopped("p95".to_owned()), met()), 4);
+    assert_eq!(code(RunEnd::Running, met()), 4);
+    assert_eq!(code(RunEnd::Interrupted, met()), 130);
+    let mut guarded = run(plateau(), none());
+    guarded.cells[4].status = CellStatus::Stopped;
+    assert_eq!(analyse(&guarded).headline.exit_code, 4);
+}
+
+#[test]
+fn a_knee_that_was_not_reached_passes_with_what_was_shown() {
+    let steps = &PLATEAU[..3];
+    let criteria = |peak: f64, threads: u32| Criteria {
+        expected_peak_tps: Some(peak),
+        min_threads: Some(threads),
+        ..Criteria::default()
+    };
+    let shown = analysed(ladder(steps), criteria(400.0, 32));
+    assert_eq!(shown.headline.limit, None);
+    assert_eq!(shown.headline.exit_code, 0);
+    assert!(shown.headline.sentence.contains("no limit found up to 32"));
+    let open = analysed(ladder(steps), criteria(4000.0, 64));
+    assert!(
+        open.criteria
+            .iter()
+            .all(|c| c.outcome == Outcome::NotTested)
+    );
+    assert_eq!(open.headline.exit_code, 1);
+}
+
+#[test]
+fn latency_that_no_step_keeps_fails() {
+    let criteria = Criteria {
+        max_p95: Some(Millis(1.0)),
+        expected_peak_tps: Some(10.0),
+        ..Criteria::default()
+    };
+    let findings = analysed(plateau(), criteria);
+    assert_eq!(findings.headline.limit, None);
+    assert!(findings.criteria.iter().all(|c| c.outcome == Outcome::Fail));
+    assert_eq!(findings.headline.exit_code, 1);
+}
+
+#[test]
+fn too_many_errors_fail_even_where_they_make_the_cells_invalid() {
+    let mut cells = plateau();
+    for cell in &mut cells {
+        for interval in &mut cell.intervals {
+            interval.failed = interval.done;
+        }
+    }
+    let criteria = Criteria {
+        max_errors: Some(Ratio(0.01)),
+        ..Criteria::default()
+    };
+    let findings = analysed(cells, criteria);
+    assert_eq!(findings.criteria[0].outcome, Outcome::Fail);
+    assert_eq!(findings.criteria[0].found, "50 %");
+}
+
+#[test]
+fn the_workload_with_the_smallest_limit_decides() {
+    let mut cells = plateau();
+    let writes = [
+        (8, 60.0),
+        (16, 100.0),
+        (32, 102.0),
+        (64, 103.0),
+        (128, 101.0),
+    ];
+    cells.extend(ladder(&writes).into_iter().map(|c| CellRecord {
+        workload: "oltp_write_only".to_owned(),
+        ..c
+    }));
+    let findings = analysed(cells, Criteria::default());
+    assert_eq!(findings.headline.limit, Some(16));
+    assert_eq!(
+        findings.headline.workload.as_deref(),
+        Some("oltp_write_only")
+    );
+}
+
+#[test]
+fn an_empty_run_and_an_empty_cell_are_no_panic() {
+    let findings = analysed(
+        Vec::new(),
+        Criteria {
+            max_p95: Some(Millis(5.0)),
+            ..Criteria::default()
+        },
+    );
+    assert_eq!(findings.headline.limit, None);
+    assert_eq!(findings.criteria[0].outcome, Outcome::NotTested);
+    assert_ne!(findings.headline.exit_code, 0);
+    let mut empty = cell(8, 100.0);
+    empty.intervals.clear();
+    empty.status = CellStatus::Skipped;
+    empty.clients = 0;
+    let mut bare = run(vec![empty], Criteria::default());
+    bare.variants.clear();
+    bare.workloads.clear();
+    bare.server = None;
+    let findings = analyse(&bare);
+    assert_eq!(findings.cells[0].tps, None);
+    assert_eq!(findings.headline.exit_code, 4);
+}
+
+#[test]
+fn repeats_are_one_step_with_a_measured_spread() {
+    let mut cells = Vec::new();
+    for repeat in 1..=3 {
+        for (n, tps) in PLATEAU {
+            let factor = 1.0 + 0.01 * (f64::from(repeat) - 2.0);
+            cells.push(CellRecord {
+                repeat,
+                ..cell(n, tps * factor)
+            });
+        }
+    }
+    let findings = analysed(cells, Criteria::default());
+    let ladder = &findings.ladders[0];
+    assert_eq!(ladder.steps.len(), 5);
+    assert_eq!(ladder.steps[0].cells.len(), 3);
+    let noise = ladder.knee.as_ref().unwrap().run_noise.0;
+    assert!((noise - 0.01).abs() < 0.002, "{noise}");
+}
+
+/// Host samples of 8 CPUs by their shares, and whatever else is asked.
+fn host_samples(
+    user: f64,
+    system: f64,
+    iowait: f64,
+    more: &[(&str, f64)],
+    gauges: &[(&str, f64)],
+) -> Vec<Sample> {
+    let mut rates = vec![
+        (host::CPU_USER, 8.0 * user),
+        (host::CPU_SYSTEM, 8.0 * system),
+        (host::CPU_IOWAIT, 8.0 * iowait),
+        (host::CPU_STEAL, 0.0),
+        (host::CPU_IDLE, 8.0 * (1.0 - user - system - iowait)),
+    ];
+    rates.extend_from_slice(more);
+    let mut stand = vec![(host::CPUS, 8.0)];
+    stand.extend_from_slice(gauges);
+    samples(&rates, &stand)
+}
+
+fn server_samples(threads: u32, more: &[(&str, f64)], gauges: &[(&str, f64)]) -> Vec<Sample> {
+    let mut rates = vec![
+        (server::ROW_LOCK_TIME, 0.0),
+        (server::BUFFER_POOL_READS, 0.0),
+        (server::BUFFER_POOL_READ_REQUESTS, 1e5),
+        (server::CONNECTION_ERRORS_MAX, 0.0),
+        (server::LOG_WAITS, 0.0),
+    ];
+    rates.retain(|(name, _)| more.iter().all(|(other, _)| other != name));
+    rates.extend_from_slice(more);
+    let mut stand = vec![
+        (server::THREADS_RUNNING, f64::from(threads) * 0.8 + 1.0),
+        (server::MAX_USED_CONNECTIONS, 20.0),
+        (server::PREPARED_STMT_COUNT, 100.0),
+    ];
+    stand.retain(|(name, _)| gauges.iter().all(|(other, _)| other != name));
+    stand.extend_from_slice(gauges);
+    samples(&rates, &stand)
+}
+
+/// Diagnoses a plateau whose samples at all steps are made by `probe`; primary at the knee, then beyond.
+fn bottleneck(
+    steps: &[(u32, f64)],
+    probe: impl Fn(u32, f64) -> (Vec<Sample>, Vec<Sample>),
+) -> (Cause, Vec<Cause>, Cause, Findings) {
+    let mut cells = ladder(steps);
+    for (cell, &(n, tps)) in cells.iter_mut().zip(steps) {
+        (cell.server, cell.host) = probe(n, tps);
+    }
+    let mut run = run(cells, Criteria::default());
+    run.server = Some(identity(true));
+    let findings = analyse(&run);
+    let ladder = &findings.ladders[0];
+    let at = ladder.bottleneck.clone().unwrap();
+    let beyond = ladder.beyond.clone().unwrap();
+    (at.primary, at.contributing, beyond.primary, findings)
+}
+
+#[test]
+fn bottlenecks_get_their_names() {
+    let idle = |n: u32| {
+        (
+            server_samples(n, &[], &[]),
+            host_samples(0.3, 0.1, 0.0, &[], &[(host::RUNNABLE, 2.0)]),
+        )
+    };
+    let (primary, ..) = bottleneck(&PLATEAU, |n, _| idle(n));
+    assert_eq!(primary, Cause::NotSaturated);
+
+    let (primary, ..) = bottleneck(&PLATEAU, |n, _| {
+        (
+            server_samples(n, &[], &[]),
+            host_samples(0.7, 0.2, 0.0, &[], &[(host::RUNNABLE, 20.0)]),
+        )
+    });
+    assert_eq!(primary, Cause::Cpu);
+
+    let (primary, contributing, ..) = bottleneck(&PLATEAU, |n, _| {
+        let locks = 0.25 * 1000.0 * f64::from(n);
+        (
+            server_samples(n, &[(server::ROW_LOCK_TIME, locks)], &[]),
+            host_samples(0.7, 0.2, 0.0, &[], &[(host::RUNNABLE, 20.0)]),
+        )
+    });
+    assert_eq!(primary, Cause::RowLocks);
+    assert_eq!(contributing, [Cause::Cpu]);
+
+    let (primary, ..) = bottleneck(&PLATEAU, |n, tps| {
+        (
+            server_samples(n, &[(server::BUFFER_POOL_READS, tps * 5.0)], &[]),
+            host_samples(
+                0.1,
+                0.1,
+                0.4,
+                &[
+                    ("disk.sda.reads", 2000.0),
+                    ("disk.sda.read_ms", 12_000.0),
+                    ("disk.sda.busy_ms", 990.0),
+                    ("disk.sda.queue_ms", 12_000.0),
+                ],
+                &[(host::RUNNABLE, 2.0)],
+            ),
+        )
+    });
+    assert_eq!(primary, Cause::DiskReads);
+
+    let (primary, ..) = bottleneck(&PLATEAU, |n, _| {
+        (
+            server_samples(n, &[(server::CONNECTION_ERRORS_MAX, 1.0)], &[]),
+            idle(n).1,
+        )
+    });
+    assert_eq!(primary, Cause::Connections);
+
+    let (primary, ..) = bottleneck(&PLATEAU, |n, _| {
+        (
+            server_samples(n, &[(server::LOG_WAITS, 50.0)], &[]),
+            idle(n).1,
+        )
+    });
+    assert_eq!(primary, Cause::LogFlush);
+
+    let (primary, ..) = bottleneck(&PLATEAU, |n, _| {
+        (
+            server_samples(n, &[], &[(server::THREADS_RUNNING, 2.5)]),
+            idle(n).1,
+        )
+    });
+    assert_eq!(primary, Cause::OutsideServer);
+}
+
+#[test]
+fn a_full_redo_log_needs_a_symptom() {
+    let steps = [(8, 120.0), (16, 230.0), (32, 240.0), (64, 245.0)];
+    let probe = |waits: f64| {
+        move |n: u32, _| {
+            (
+                server_samples(
+                    n,
+                    &[(server::BUFFER_POOL_WAIT_FREE, waits)],
+                    &[
+                        (server::CHECKPOINT_AGE, 0.9e9),
+                        (server::CHECKPOINT_CAPACITY, 1e9),
+                    ],
+                ),
+                host_samples(0.3, 0.1, 0.0, &[], &[(host::RUNNABLE, 2.0)]),
+            )
+        }
+    };
+    let (primary, contributing, ..) = bottleneck(&steps, probe(0.0));
+    assert_eq!(
+        (primary, contributing),
+        (Cause::NotSaturated, vec![Cause::Redo])
+    );
+    let (primary, ..) = bottleneck(&steps, probe(20.0));
+    assert_eq!(primary, Cause::Redo);
+}
+
+#[test]
+fn latches_show_beyond_the_knee_where_throughput_falls() {
+    let steps = [
+        (8, 120.0),
+        (16, 230.0),
+        (32, 430.0),
+        (64, 300.0),
+        (128, 200.0),
+    ];
+    let (_, _, beyond, findings) = bottleneck(&steps, |n, tps| {
+        // Four times the switches a transaction beyond the knee.
+        let switches = tps * if n > 32 { 400.0 } else { 100.0 };
+        (
+            server_samples(n, &[], &[]),
+            host_samples(
+                0.5,
+                0.45,
+                0.0,
+                &[(host::CONTEXT_SWITCHES, switches)],
+                &[(host::RUNNABLE, 20.0)],
+            ),
+        )
+    });
+    assert_eq!(beyond, Cause::Latches);
+    let ladder = &findings.ladders[0];
+    assert_eq!(ladder.knee.as_ref().unwrap().kind, KneeKind::Retrograde);
+    assert_eq!(ladder.beyond.as_ref().unwrap().threads, 128);
+    assert_eq!(ladder.bottleneck.as_ref().unwrap().primary, Cause::Cpu);
+    // 300 is 30.2 % below 430: a cliff right behind the knee.
+    assert_eq!(ladder.limit.threads, Some(24));
+}
+
+#[test]
+fn without_signals_the_bottleneck_is_unknown_and_says_what_is_missing() {
+    let findings = analysed(plateau(), Criteria::default());
+    let found = findings.ladders[0].bottleneck.as_ref().unwrap();
+    assert_eq!(found.primary, Cause::Unknown);
+    assert!(
+        found
+            .missing
+            .iter()
+            .any(|m| m.starts_with("CPU of the server's host"))
+    );
+    assert!(found.missing.iter().any(|m| m.contains("row locks")));
+}
+
+#[test]
+fn a_busy_machine_is_the_load_machine_only_when_the_server_is_elsewhere() {
+    let with = |local: bool| {
+        let mut cells = plateau();
+        cells[0].host = host_samples(0.8, 0.15, 0.0, &[], &[]);
+        let mut run = run(cells, Criteria::default());
+        run.server = Some(identity(local));
+        rules(&analyse(&run), 0)
+    };
+    assert_eq!(with(false), [(Rule::V7, Validity::Invalid)]);
+    assert_eq!(with(true), []);
+}
+
+#[test]
+fn variants_are_compared_at_the_baselines_knee() {
+    let mut cells = Vec::new();
+    for repeat in 1..=5_u32 {
+        let noise = 1.0 + 0.004 * (f64::from(repeat) * 2.3).sin();
+        for (n, tps) in PLATEAU {
+            cells.push(CellRecord {
+                repeat,
+                ..cell(n, tps * noise)
+            });
+            cells.push(CellRecord {
+                repeat,
+                variant: "lazy".to_owned(),
+                ..cell(n, tps * 1.1 * (2.0 - noise))
+            });
+            cells.push(CellRecord {
+                repeat,
+                variant: "same".to_owned(),
+                ..cell(n, tps * (1.0 + 0.004 * (f64::from(repeat) * 1.7).cos()))
+            });
+        }
+    }
+    let mut run = run(cells, Criteria::default());
+    run.repeats = 5;
+    run.variants.push(variant(
+        "lazy",
+        &[("innodb_flush_log_at_trx_commit", "1", "2")],
+    ));
+    run.variants
+        .push(variant("same", &[("innodb_io_capacity", "200", "400")]));
+    let findings = analyse(&run);
+    assert_eq!(findings.comparisons.len(), 10, "two variants, five steps");
+    let at_knee = |name: &str| {
+        let mut found = findings
+            .comparisons
+            .iter()
+            .filter(|c| c.variant == name && c.deciding);
+        let one = found.next().unwrap();
+        assert_eq!(found.count(), 0, "one step decides");
+        one
+    };
+    assert_eq!(at_knee("lazy").step, Step::Threads(32));
+    assert_eq!(at_knee("lazy").decision, Decision::NeedsSignOff);
+    assert_eq!(at_knee("same").decision, Decision::RollBack);
+    assert_eq!(at_knee("same").runs, (5, 5));
+    assert_eq!(findings.headline.limit, Some(32), "the baseline's");
+}
+
+#[test]
+fn an_open_loop_shows_the_highest_rate_that_was_held() {
+    let rate = |rate: f64, share: f64| {
+        let mut cell = cell(64, rate * share);
+        cell.step = Step::Rate(PerSecond(rate));
+        for interval in &mut cell.intervals {
+            interval.arrivals = (rate * 10.0) as u64;
+            interval.done = (rate * share * 10.0) as u64;
+            interval.dropped = interval.arrivals - interval.done;
+            interval.service = Some(interval.latency.clone());
+        }
+        cell
+    };
+    let mut run = run(
+        vec![rate(100.0, 1.0), rate(200.0, 1.0), rate(400.0, 0.8)],
+        Criteria {
+            expected_peak_tps: Some(150.0),
+            ..Criteria::default()
+        },
+    );
+    run.open = Some(OpenLoop {
+        clients: 64,
+        arrivals: capbench::plan::Arrivals::Poisson,
+        backlog: 1000,
+    });
+    let findings = analyse(&run);
+    let open = findings.ladders[0].open.as_ref().unwrap();
+    assert_eq!(open.highest_held, Some(PerSecond(200.0)));
+    assert_eq!(open.first_not_held, Some(PerSecond(400.0)));
+    assert!(findings.ladders[0].knee.is_none());
+    assert_eq!(findings.cells[0].littles_law, None, "not in open loop");
+    assert_eq!(findings.cells[2].held, Some(false));
+    assert!(findings.cells[0].service.is_some());
+    assert_eq!(findings.criteria[0].outcome, Outcome::Pass);
+    assert_eq!(findings.headline.exit_code, 0);
+}
+
+#[test]
+fn what_is_not_yet_full_at_the_knee_is_looked_for_one_step_on() {
+    let (primary, _, _, findings) = bottleneck(&PLATEAU, |n, _| {
+        let user = if n > 32 { 0.8 } else { 0.6 };
+        (
+            server_samples(n, &[], &[]),
+            host_samples(user, 0.15, 0.0, &[], &[(host::RUNNABLE, 20.0)]),
+        )
+    });
+    assert_eq!(primary, Cause::Cpu);
+    assert_eq!(findings.ladders[0].bottleneck.as_ref().unwrap().threads, 64);
+}
+
+#[test]
+fn few_clients_at_work_say_nothing_before_the_knee() {
+    let mut cells = ladder(&PLATEAU[..3]);
+    for cell in &mut cells {
+        cell.server = server_samples(cell.clients, &[], &[(server::THREADS_RUNNING, 2.5)]);
+        cell.host = host_samples(0.3, 0.1, 0.0, &[], &[(host::RUNNABLE, 2.0)]);
+    }
+    let mut run = run(cells, Criteria::default());
+    run.server = Some(identity(true));
+    let found = analyse(&run).ladders[0].bottleneck.clone().unwrap();
+    assert_eq!(found.primary, Cause::NotSaturated);
+}

@@ -1,0 +1,574 @@
+//! The data on real servers: loaded, proved, recognised, continued, refused, removed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test may fail by panic"
+)]
+
+mod dataset_support;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use capbench::dataset::{self, DatasetError, Progress, Resolved, Silent};
+use capbench::interrupt::Interrupt;
+use capbench::plan::{DataSize, Plan, Reset};
+use capbench::record::DatasetFacts;
+use capbench::units::Bytes;
+use capbench::workload::{Access, Distribution, TableLayout};
+use dataset_support::{PrivateServer, mysql_binary, plan};
+use mysql::prelude::Queryable as _;
+
+#[test]
+fn on_mariadb() {
+    let server = PrivateServer::mariadb(&["--innodb-buffer-pool-size=64M"]);
+    all(&server);
+}
+
+#[test]
+fn on_mysql() {
+    let Some(binary) = mysql_binary() else {
+        eprintln!("skipped: no MySQL server (see tests/servers/mysql-9.7.sh)");
+        return;
+    };
+    let server = PrivateServer::mysql(&binary, &["--innodb-buffer-pool-size=64M"]);
+    all(&server);
+}
+
+fn all(server: &PrivateServer) {
+    loads_and_proves(server);
+    both_ways_give_the_same_rows(server);
+    reuses_what_fits(server);
+    leaves_foreign_tables_alone(server);
+    continues_a_broken_load(server);
+    accepts_existing_tables(server);
+    empty_layouts_stand_beside(server);
+    cleans_up_its_own_only(server);
+    hits_the_stated_size(server);
+    loads_one_table_by_many(server);
+    refuses_a_read_only_server(server);
+    keeps_a_second_one_out(server);
+}
+
+fn resolved(plan: &Plan) -> Resolved {
+    dataset::plan_size(&plan.dataset, Bytes(8 << 20))
+}
+
+fn prepare_layout(
+    server: &PrivateServer,
+    plan: &Plan,
+    layout: TableLayout,
+) -> Result<DatasetFacts, DatasetError> {
+    let (silent, interrupt) = (Silent, Interrupt::new());
+    dataset::prepare(
+        &server.endpoint(),
+        plan,
+        layout,
+        &resolved(plan),
+        &silent,
+        &interrupt,
+    )
+}
+
+fn prepare(server: &PrivateServer, plan: &Plan) -> Result<DatasetFacts, DatasetError> {
+    prepare_layout(server, plan, TableLayout::Standard)
+}
+
+fn verify(server: &PrivateServer, plan: &Plan, rows: u64) -> Result<(), DatasetError> {
+    dataset::verify(&server.endpoint(), plan, rows, &Silent, &Interrupt::new())
+}
+
+/// Rows, ids, keys and a checksum of a table.
+fn image(server: &PrivateServer, table: &str) -> String {
+    server.value(&format!(
+        "SELECT CONCAT_WS(' ', COUNT(*), MIN(id), MAX(id), COUNT(DISTINCT k), SUM(k), \
+         BIT_XOR(CRC32(CONCAT_WS(',', id, k, c, pad)))) FROM {table}"
+    ))
+}
+
+#[derive(Default)]
+struct Watch {
+    last: AtomicU64,
+    phases: Mutex<Vec<String>>,
+}
+
+impl Progress for Watch {
+    fn phase(&self, text: &str) {
+        self.phases.lock().unwrap().push(text.to_owned());
+    }
+
+    fn rows(&self, done: u64, total: u64) {
+        assert!(done <= total);
+        self.last.fetch_max(done, Ordering::Relaxed);
+    }
+}
+
+fn loads_and_proves(server: &PrivateServer) {
+    let plan = plan("proved", 52_345);
+    let watch = Watch::default();
+    let interrupt = Interrupt::new();
+    let facts = dataset::prepare(
+        &server.endpoint(),
+        &plan,
+        TableLayout::Standard,
+        &resolved(&plan),
+        &watch,
+        &interrupt,
+    )
+    .unwrap();
+    assert_eq!(
+        (facts.tables, facts.rows, facts.origin.as_str()),
+        (3, 52_345, "loaded")
+    );
+    assert!(facts.load_seconds.is_some());
+    assert_eq!(watch.last.into_inner(), 3 * 52_345);
+    assert!(
+        watch
+            .phases
+            .into_inner()
+            .unwrap()
+            .iter()
+            .any(|p| p.contains("index on k of sbtest3"))
+    );
+    verify(server, &plan, 52_345).unwrap();
+    // The shape of sysbench's rows.
+    assert_eq!(
+        server.value(
+            "SELECT CONCAT_WS(' ', MIN(LENGTH(c)), MAX(LENGTH(c)), MIN(LENGTH(pad)), MAX(LENGTH(pad)), \
+             SUM(c REGEXP '^([0-9]{11}-){9}[0-9]{11}$'), SUM(pad REGEXP '^([0-9]{11}-){4}[0-9]{11}$'), \
+             MIN(k) >= 1, MAX(k) <= 52345) FROM proved.sbtest2"
+        ),
+        "119 119 59 59 52345 52345 1 1"
+    );
+    assert_eq!(
+        server.value(
+            "SELECT GROUP_CONCAT(CONCAT_WS(':', index_name, column_name) ORDER BY index_name) \
+             FROM information_schema.statistics WHERE table_schema = 'proved' AND table_name = 'sbtest2'"
+        ),
+        "k_2:k,PRIMARY:id"
+    );
+    // Tables differ from each other, and a next row gets the next id.
+    assert_ne!(
+        image(server, "proved.sbtest1"),
+        image(server, "proved.sbtest2")
+    );
+    server.run("INSERT INTO proved.sbtest1 (k, c, pad) VALUES (1, 'c', 'pad')");
+    assert_eq!(server.value("SELECT MAX(id) FROM proved.sbtest1"), "52346");
+    let error = verify(server, &plan, 52_345).unwrap_err().to_string();
+    assert!(
+        error.contains("`sbtest1`") && error.contains("52346 rows, not 52345"),
+        "{error}"
+    );
+    server.run("DELETE FROM proved.sbtest1 WHERE id = 52346");
+    server.run("UPDATE proved.sbtest3 SET k = k + 1 WHERE id = 77");
+    let error = verify(server, &plan, 52_345).unwrap_err().to_string();
+    assert!(
+        error.contains("`sbtest3`") && error.contains("checksum"),
+        "{error}"
+    );
+}
+
+fn both_ways_give_the_same_rows(server: &PrivateServer) {
+    let mut one = plan("by_infile", 51_000);
+    one.access = Access {
+        distribution: Distribution::Special { pct: 1, res: 75 },
+    };
+    server.run("SET GLOBAL local_infile = ON");
+    prepare(server, &one).unwrap();
+    let mut other = one.clone();
+    other.target.database = String::from("by_insert");
+    // The number of connections must not matter either.
+    other.dataset.load_threads = 1;
+    server.run("SET GLOBAL local_infile = OFF");
+    prepare(server, &other).unwrap();
+    server.run("SET GLOBAL local_infile = ON");
+    for table in ["sbtest1", "sbtest2", "sbtest3"] {
+        assert_eq!(
+            image(server, &format!("by_infile.{table}")),
+            image(server, &format!("by_insert.{table}"))
+        );
+    }
+    verify(server, &other, 51_000).unwrap();
+    let mut seed = one.clone();
+    seed.seed = 43;
+    assert!(verify(server, &seed, 51_000).is_err());
+    cleanup_all(server, &["by_infile", "by_insert"]);
+}
+
+fn cleanup_all(server: &PrivateServer, databases: &[&str]) {
+    for database in databases {
+        assert!(
+            dataset::cleanup(&server.endpoint(), database)
+                .unwrap()
+                .database
+        );
+    }
+}
+
+fn reuses_what_fits(server: &PrivateServer) {
+    let plan = plan("reused", 5_000);
+    assert_eq!(prepare(server, &plan).unwrap().origin, "loaded");
+    let again = prepare(server, &plan).unwrap();
+    assert_eq!(
+        (again.origin.as_str(), again.load_seconds),
+        ("reused", None)
+    );
+    // Anything that shapes the rows makes other data.
+    let mut changed = plan.clone();
+    changed.seed = 7;
+    assert_eq!(prepare(server, &changed).unwrap().origin, "loaded");
+    verify(server, &changed, 5_000).unwrap();
+    changed.dataset.secondary_index = false;
+    assert_eq!(prepare(server, &changed).unwrap().origin, "loaded");
+    changed.dataset.tables = 2;
+    assert_eq!(prepare(server, &changed).unwrap().origin, "loaded");
+    assert_eq!(count_tables(server, "reused", "sbtest%"), "2");
+    changed.dataset.size = DataSize::Rows(4_999);
+    assert_eq!(prepare(server, &changed).unwrap().origin, "loaded");
+    assert_eq!(prepare(server, &changed).unwrap().origin, "reused");
+    // Written to: loaded anew, unless the plan never resets.
+    let endpoint = server.endpoint();
+    dataset::mark_dirty(&endpoint, &changed, TableLayout::Standard).unwrap();
+    server.run("UPDATE reused.sbtest1 SET k = k + 1");
+    let mut never = changed.clone();
+    never.dataset.reset = Reset::Never;
+    assert_eq!(prepare(server, &never).unwrap().origin, "reused");
+    assert_eq!(prepare(server, &changed).unwrap().origin, "loaded");
+    verify(server, &changed, 4_999).unwrap();
+    // A reset does the same, and nothing when nothing was written.
+    let reset = |plan: &Plan| {
+        dataset::reset(
+            &endpoint,
+            plan,
+            TableLayout::Standard,
+            &resolved(plan),
+            &Silent,
+            &Interrupt::new(),
+        )
+        .unwrap()
+        .origin
+    };
+    assert_eq!(reset(&never), "reused");
+    dataset::mark_dirty(&endpoint, &changed, TableLayout::Standard).unwrap();
+    server.run("DELETE FROM reused.sbtest2 WHERE id < 100");
+    assert_eq!(reset(&never), "loaded");
+    verify(server, &changed, 4_999).unwrap();
+    // A table that went missing, or lost its last row, is noticed.
+    server.run("DELETE FROM reused.sbtest2 WHERE id = 4999");
+    assert_eq!(prepare(server, &changed).unwrap().origin, "loaded");
+    server.run("DROP TABLE reused.sbtest1");
+    assert_eq!(prepare(server, &changed).unwrap().origin, "loaded");
+    cleanup_all(server, &["reused"]);
+}
+
+fn count_tables(server: &PrivateServer, database: &str, like: &str) -> String {
+    server.value(&format!(
+        "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{database}' AND table_name LIKE '{like}'"
+    ))
+}
+
+fn leaves_foreign_tables_alone(server: &PrivateServer) {
+    server.run("CREATE DATABASE foreign_tables");
+    server.run("CREATE TABLE foreign_tables.sbtest2 (id INT)");
+    let plan = plan("foreign_tables", 100);
+    let error = prepare(server, &plan).unwrap_err();
+    assert!(matches!(error, DatasetError::Foreign { ref table, .. } if table == "sbtest2"));
+    assert!(error.to_string().contains("hint: "), "{error}");
+    // Refused before anything was touched.
+    assert_eq!(count_tables(server, "foreign_tables", "%"), "1");
+    let cleaned = dataset::cleanup(&server.endpoint(), "foreign_tables").unwrap();
+    assert_eq!(cleaned, dataset::Cleaned::default());
+    assert_eq!(count_tables(server, "foreign_tables", "%"), "1");
+    // A table of ours that something else made anew is no longer ours.
+    server.run("DROP TABLE foreign_tables.sbtest2");
+    prepare(server, &plan).unwrap();
+    server.run("DROP TABLE foreign_tables.sbtest3");
+    server.run("CREATE TABLE foreign_tables.sbtest3 (id INT)");
+    let mut other = plan.clone();
+    other.seed = 1;
+    for plan in [&plan, &other] {
+        assert!(matches!(
+            prepare(server, plan),
+            Err(DatasetError::Foreign { .. })
+        ));
+    }
+    let cleaned = dataset::cleanup(&server.endpoint(), "foreign_tables").unwrap();
+    assert_eq!(cleaned.tables, ["sbtest1", "sbtest2"]);
+    assert_eq!(cleaned.left, ["sbtest3"]);
+    assert!(!cleaned.database);
+    assert_eq!(count_tables(server, "foreign_tables", "%"), "1");
+}
+
+/// Raises the interrupt once some rows are in.
+struct BreakOff {
+    after: u64,
+    interrupt: Interrupt,
+}
+
+impl Progress for BreakOff {
+    fn phase(&self, _: &str) {}
+
+    fn rows(&self, done: u64, _: u64) {
+        if done >= self.after {
+            self.interrupt.raise();
+        }
+    }
+}
+
+fn continues_a_broken_load(server: &PrivateServer) {
+    let plan = plan("broken", 101_000);
+    for after in [0, 60_000, 150_000] {
+        let interrupt = Interrupt::new();
+        let progress = BreakOff {
+            after: after + 1,
+            interrupt: interrupt.clone(),
+        };
+        let error = dataset::prepare(
+            &server.endpoint(),
+            &plan,
+            TableLayout::Standard,
+            &resolved(&plan),
+            &progress,
+            &interrupt,
+        )
+        .unwrap_err();
+        assert!(error.is_interrupt(), "{error}");
+    }
+    let chunks: u64 = server
+        .value("SELECT COUNT(*) FROM broken.capbench_chunk")
+        .parse()
+        .unwrap();
+    assert!((3..9).contains(&chunks), "{chunks}");
+    // Rows of a finished chunk are not loaded again: a change in them survives, and is found out.
+    server.run("UPDATE broken.sbtest1 SET pad = 'survived' WHERE id = 1");
+    let watch = Watch::default();
+    dataset::prepare(
+        &server.endpoint(),
+        &plan,
+        TableLayout::Standard,
+        &resolved(&plan),
+        &watch,
+        &Interrupt::new(),
+    )
+    .unwrap();
+    assert!(
+        watch
+            .phases
+            .into_inner()
+            .unwrap()
+            .iter()
+            .any(|p| p.contains("continuing"))
+    );
+    assert_eq!(
+        server.value("SELECT pad FROM broken.sbtest1 WHERE id = 1"),
+        "survived"
+    );
+    assert!(verify(server, &plan, 101_000).is_err());
+    dataset::mark_dirty(&server.endpoint(), &plan, TableLayout::Standard).unwrap();
+    prepare(server, &plan).unwrap();
+    verify(server, &plan, 101_000).unwrap();
+    // A load that is broken off can also be given up.
+    let interrupt = Interrupt::new();
+    interrupt.raise();
+    let mut other = plan.clone();
+    other.seed = 2;
+    let result = dataset::prepare(
+        &server.endpoint(),
+        &other,
+        TableLayout::Standard,
+        &resolved(&other),
+        &Silent,
+        &interrupt,
+    );
+    assert!(result.unwrap_err().is_interrupt());
+    cleanup_all(server, &["broken"]);
+}
+
+fn accepts_existing_tables(server: &PrivateServer) {
+    let mut plan = plan("existing_tables", 2_000);
+    plan.dataset.tables = 2;
+    prepare(server, &plan).unwrap();
+    // As sysbench leaves them: no marker, no comment.
+    for table in ["sbtest1", "sbtest2"] {
+        server.run(&format!("ALTER TABLE existing_tables.{table} COMMENT = ''"));
+    }
+    server.run("DROP TABLE existing_tables.capbench_marker");
+    plan.dataset.existing = true;
+    plan.dataset.reset = Reset::Never;
+    let facts = prepare(server, &plan).unwrap();
+    assert_eq!((facts.rows, facts.origin.as_str()), (2_000, "existing"));
+    assert!(facts.bytes > Bytes(0));
+    plan.dataset.size = DataSize::BufferPools(2.0);
+    assert_eq!(prepare(server, &plan).unwrap().rows, 2_000);
+    let refusals = [
+        (
+            "DELETE FROM sbtest2 WHERE id BETWEEN 10 AND 1990",
+            "only about",
+        ),
+        ("ALTER TABLE sbtest2 DROP INDEX k_2", "no index on `k`"),
+        (
+            "ALTER TABLE sbtest2 MODIFY pad DATETIME NULL",
+            "`pad` is datetime",
+        ),
+        ("ALTER TABLE sbtest2 DROP COLUMN pad", "no column `pad`"),
+        ("DROP TABLE sbtest2", "no such table"),
+    ];
+    for (sql, expected) in refusals {
+        let mut conn = server.conn();
+        conn.query_drop("USE existing_tables").unwrap();
+        conn.query_drop("SET sql_mode = ''").unwrap();
+        conn.query_drop(sql).unwrap();
+        let error = prepare(server, &plan).unwrap_err().to_string();
+        assert!(
+            error.contains(expected) && error.contains("sbtest2"),
+            "{error}"
+        );
+    }
+    plan.dataset.tables = 1;
+    plan.dataset.size = DataSize::Rows(2_001);
+    assert!(
+        prepare(server, &plan)
+            .unwrap_err()
+            .to_string()
+            .contains("holds 2000 rows")
+    );
+    // Neither reset nor cleanup touches them.
+    let endpoint = server.endpoint();
+    let standard = TableLayout::Standard;
+    let nothing = Interrupt::new();
+    assert!(
+        dataset::reset(
+            &endpoint,
+            &plan,
+            standard,
+            &resolved(&plan),
+            &Silent,
+            &nothing
+        )
+        .is_err()
+    );
+    dataset::mark_dirty(&endpoint, &plan, standard).unwrap();
+    assert_eq!(
+        dataset::cleanup(&endpoint, "existing_tables").unwrap(),
+        dataset::Cleaned::default()
+    );
+    assert_eq!(count_tables(server, "existing_tables", "sbtest1"), "1");
+}
+
+fn empty_layouts_stand_beside(server: &PrivateServer) {
+    let plan = plan("layouts", 1_000);
+    prepare(server, &plan).unwrap();
+    let facts = prepare_layout(server, &plan, TableLayout::StandardEmpty).unwrap();
+    assert_eq!((facts.tables, facts.rows), (3, 0));
+    // One table for each client of the largest step.
+    let facts = prepare_layout(server, &plan, TableLayout::Bulk).unwrap();
+    assert_eq!((facts.tables, facts.rows), (5, 0));
+    server.run("INSERT INTO layouts.sbtest_bulk5 VALUES (1, 1), (2, 2)");
+    server.run("INSERT INTO layouts.sbtest_new1 (id, k, c, pad) VALUES (-5, 2, 'c', 'pad')");
+    for layout in [TableLayout::Bulk, TableLayout::StandardEmpty] {
+        dataset::mark_dirty(&server.endpoint(), &plan, layout).unwrap();
+        prepare_layout(server, &plan, layout).unwrap();
+    }
+    assert_eq!(
+        server.value("SELECT COUNT(*) FROM layouts.sbtest_bulk5"),
+        "0"
+    );
+    assert_eq!(
+        server.value("SELECT COUNT(*) FROM layouts.sbtest_new1"),
+        "0"
+    );
+    assert_eq!(prepare(server, &plan).unwrap().origin, "reused");
+    let cleaned = dataset::cleanup(&server.endpoint(), "layouts").unwrap();
+    assert_eq!(cleaned.tables.len(), 3 + 3 + 5);
+    assert!(cleaned.database);
+}
+
+fn cleans_up_its_own_only(server: &PrivateServer) {
+    server.run("CREATE DATABASE shared_database");
+    server.run("CREATE TABLE shared_database.sbtest9 (id INT)");
+    let plan = plan("shared_database", 100);
+    prepare(server, &plan).unwrap();
+    let cleaned = dataset::cleanup(&server.endpoint(), "shared_database").unwrap();
+    assert_eq!(cleaned.tables, ["sbtest1", "sbtest2", "sbtest3"]);
+    assert!(!cleaned.database, "capbench did not make that database");
+    assert_eq!(count_tables(server, "shared_database", "%"), "1");
+    // Its own database stays while something else is in it.
+    let own = dataset_support::plan("own_database", 100);
+    prepare(server, &own).unwrap();
+    server.run("CREATE TABLE own_database.notes (id INT)");
+    assert!(
+        !dataset::cleanup(&server.endpoint(), "own_database")
+            .unwrap()
+            .database
+    );
+    assert_eq!(count_tables(server, "own_database", "%"), "1");
+    let nothing = dataset::cleanup(&server.endpoint(), "no_such_database").unwrap();
+    assert_eq!(nothing, dataset::Cleaned::default());
+}
+
+/// Several streams into one table, whichever way the server takes them, give the rows of one stream.
+fn loads_one_table_by_many(server: &PrivateServer) {
+    let mut plan = plan("one_table", 110_000);
+    plan.dataset.tables = 1;
+    for (threads, auto_inc) in [(1, true), (4, true), (4, false)] {
+        plan.dataset.load_threads = threads;
+        plan.dataset.auto_inc = auto_inc;
+        dataset::mark_dirty(&server.endpoint(), &plan, TableLayout::Standard).unwrap_or_default();
+        assert_eq!(prepare(server, &plan).unwrap().origin, "loaded");
+        verify(server, &plan, 110_000).unwrap();
+    }
+    cleanup_all(server, &["one_table"]);
+}
+
+/// An administrator's rights would bypass it, and damage a replica.
+fn refuses_a_read_only_server(server: &PrivateServer) {
+    server.run("SET GLOBAL read_only = ON");
+    let error = prepare(server, &plan("read_only", 10))
+        .unwrap_err()
+        .to_string();
+    server.run("SET GLOBAL read_only = OFF");
+    assert!(
+        error.contains("read_only") && error.contains("hint: "),
+        "{error}"
+    );
+    assert_eq!(
+        server.value(
+            "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'read_only'"
+        ),
+        "0"
+    );
+}
+
+/// Two at once would drop each other's tables.
+fn keeps_a_second_one_out(server: &PrivateServer) {
+    let plan = plan("locked", 10);
+    let mut conn = server.conn();
+    let got: Option<u8> = conn
+        .query_first("SELECT GET_LOCK('capbench locked', 1)")
+        .unwrap();
+    assert_eq!(got, Some(1));
+    let error = prepare(server, &plan).unwrap_err().to_string();
+    assert!(error.contains("another capbench"), "{error}");
+    drop(conn);
+    prepare(server, &plan).unwrap();
+    cleanup_all(server, &["locked"]);
+}
+
+fn hits_the_stated_size(server: &PrivateServer) {
+    let mut plan = plan("sized", 0);
+    plan.dataset.size = DataSize::BufferPools(3.0);
+    let pool = Bytes(16 << 20);
+    let resolved = dataset::plan_size(&plan.dataset, pool);
+    let facts = dataset::prepare(
+        &server.endpoint(),
+        &plan,
+        TableLayout::Standard,
+        &resolved,
+        &Silent,
+        &Interrupt::new(),
+    )
+    .unwrap();
+    let ratio = facts.ratio().unwrap();
+    assert!((3.0..3.6).contains(&ratio), "{ratio}");
+    cleanup_all(server, &["sized"]);
+}
