@@ -952,8 +952,8 @@ fn another_attempt_has_the_same_parameters() {
             max: i64::MAX,
         })
     };
-    let mut retried = deadlocks();
-    retried.transactions[0].groups.insert(
+    let mut noted = deadlocks();
+    noted.transactions[0].groups.insert(
         0,
         group(
             1,
@@ -968,7 +968,7 @@ fn another_attempt_has_the_same_parameters() {
             )],
         ),
     );
-    let mut spec = spec(&server, retried, closed(16));
+    let mut spec = spec(&server, noted, closed(16));
     spec.tables = 1;
     spec.rows = 6;
     let (outcome, _) = go(&spec);
