@@ -972,7 +972,12 @@ fn another_attempt_has_the_same_parameters() {
     spec.tables = 1;
     spec.rows = 6;
     let (outcome, _) = go(&spec);
-    assert_eq!(outcome.status, CellStatus::Completed, "{:?}", outcome.reason);
+    assert_eq!(
+        outcome.status,
+        CellStatus::Completed,
+        "{:?}",
+        outcome.reason
+    );
     let retries = sum(&outcome, |i| i.retries);
     assert!(retries > 0);
     let row: Option<(u64, u64, u64)> = mysql::prelude::Queryable::query_first(
@@ -983,6 +988,12 @@ fn another_attempt_has_the_same_parameters() {
     let (attempts, drawn, fresh) = row.unwrap();
     // One that was rolling back at the end has not tried again.
     let most = outcome.totals.arrivals + retries;
-    assert!((most - outcome.totals.given_up..=most).contains(&attempts), "{attempts} {most}");
-    assert_eq!((drawn, fresh), (outcome.totals.arrivals, outcome.totals.arrivals));
+    assert!(
+        (most - outcome.totals.given_up..=most).contains(&attempts),
+        "{attempts} {most}"
+    );
+    assert_eq!(
+        (drawn, fresh),
+        (outcome.totals.arrivals, outcome.totals.arrivals)
+    );
 }
