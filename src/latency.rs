@@ -307,7 +307,9 @@ mod tests {
             .collect();
         let merged = |parts: &[Latency]| {
             let mut all = Latency::new();
-            parts.iter().for_each(|p| all.merge(p));
+            for part in parts {
+                all.merge(part);
+            }
             all
         };
         let mut whole = merged(&parts);
