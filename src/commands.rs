@@ -172,7 +172,15 @@ pub(crate) fn open_server(
     interrupt: &Interrupt,
 ) -> Result<Server, Failure> {
     terminal.say(match &plan.target.place {
-        plan::Place::Managed(_) => "starting a private server".to_owned(),
+        plan::Place::Managed(managed) => {
+            for folder in target::end_orphans(managed.directory.as_deref()) {
+                terminal.say(format_args!(
+                    "removed a private server that a killed capbench had left behind in {}",
+                    folder.display()
+                ));
+            }
+            "starting a private server".to_owned()
+        }
         plan::Place::Server(place) => format!("connecting to {}", place.address),
     });
     let server =
