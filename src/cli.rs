@@ -127,7 +127,7 @@ pub enum Command {
     },
     /// Find the knee of a concurrency ladder in a CSV file
     Knee {
-        /// Columns threads and tps (or qps), optionally avg_ms, p95_ms, p99_ms; `-` reads standard input
+        /// Columns threads and tps (or qps), optionally `avg_ms`, `p95_ms`, `p99_ms`; `-` reads standard input
         #[arg(value_name = "FILE.csv")]
         file: PathBuf,
         /// Gain in throughput per doubling of threads below which more threads do not pay, for example 20%
@@ -164,7 +164,7 @@ pub enum WorkloadCommand {
         /// A built-in name, or a file ending in .toml
         #[arg(value_name = "NAME")]
         name: String,
-        /// An option of the workload, for example -o point_selects=1
+        /// An option of the workload, for example -o `point_selects=1`
         #[arg(short, long = "option", value_name = "NAME=VALUE")]
         options: Vec<String>,
     },

@@ -1,5 +1,6 @@
 //! The commands beside the run, and the run's edges: reading the plan, admission, putting back, the exit code.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -158,9 +159,12 @@ pub(crate) fn create_store(args: &RunArgs, loaded: &Loaded) -> Result<Store, Fai
         jiff::Timestamp::now(),
         loaded.source.as_bytes(),
     )
-    .map_err(|error| match args.out.is_some() && error.is_taken() {
-        true => Failure::input(error),
-        false => Failure::run(error),
+    .map_err(|error| {
+        if args.out.is_some() && error.is_taken() {
+            Failure::input(error)
+        } else {
+            Failure::run(error)
+        }
     })
 }
 
@@ -183,11 +187,13 @@ pub(crate) fn open_server(
         }
         plan::Place::Server(place) => format!("connecting to {}", place.address),
     });
-    let server =
-        Server::open(plan, journal, interrupt).map_err(|error| match error.is_interrupt() {
-            true => Failure::interrupted(),
-            false => Failure::run(error),
-        })?;
+    let server = Server::open(plan, journal, interrupt).map_err(|error| {
+        if error.is_interrupt() {
+            Failure::interrupted()
+        } else {
+            Failure::run(error)
+        }
+    })?;
     let identity = server.identity();
     terminal.say(format_args!(
         "{} {} at {}",
@@ -210,7 +216,7 @@ pub(crate) fn admit(
     run.warnings
         .iter()
         .for_each(|warning| terminal.warning(warning));
-    let problems = refusals(plan, server)?;
+    let problems = refusals(plan, server, terminal)?;
     if problems.is_empty() {
         return Ok(());
     }
@@ -220,14 +226,20 @@ pub(crate) fn admit(
     )))
 }
 
-fn refusals(plan: &Plan, server: &mut Server) -> Result<Vec<String>, Failure> {
+/// What keeps the plan from running on this server, one line each; lesser limits are said and passed.
+fn refusals(plan: &Plan, server: &mut Server, terminal: &Terminal) -> Result<Vec<String>, Failure> {
     let mut found: Vec<String> = target::check_support(plan, server)
         .map_err(Failure::run)?
         .iter()
         .map(ToString::to_string)
         .collect();
-    let limits = target::preflight(plan, server).map_err(Failure::run)?;
-    found.extend(limits.iter().map(ToString::to_string));
+    for limit in target::preflight(plan, server).map_err(Failure::run)? {
+        if limit.blocking {
+            found.push(limit.to_string());
+        } else {
+            terminal.say(format_args!("note: {limit}"));
+        }
+    }
     Ok(found)
 }
 
@@ -325,9 +337,10 @@ fn with_server(
 }
 
 pub(crate) fn session_failure(error: execute::SessionError) -> Failure {
-    match error.is_interrupt() {
-        true => Failure::interrupted(),
-        false => Failure::run(error),
+    if error.is_interrupt() {
+        Failure::interrupted()
+    } else {
+        Failure::run(error)
     }
 }
 
@@ -343,18 +356,20 @@ fn report_again(dir: &Path, template: Option<&Path>) -> Result<Exit, Failure> {
 /// `capbench knee`.
 fn knee(file: &Path, gain: &str, json: bool) -> Result<Exit, Failure> {
     let shown = file.display();
-    let text = match file.as_os_str() == "-" {
-        true => std::io::read_to_string(std::io::stdin()),
-        false => std::fs::read_to_string(file),
+    let text = if file.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(file)
     };
     let text = text.map_err(|error| Failure::input(anyhow!("cannot read {shown}: {error}")))?;
     let gain = Ratio::parse(gain).map_err(|why| Failure::input(anyhow!("--gain: {why}")))?;
     let points =
         knee_csv::read(&text).map_err(|error| Failure::input(anyhow!("{shown}: {error}")))?;
     let knee = analysis::knee::from_points(&points, gain);
-    Terminal::data(&match json {
-        true => knee_csv::knee_json(&knee).to_string(),
-        false => knee_csv::knee_text(&knee),
+    Terminal::data(&if json {
+        knee_csv::knee_json(&knee).to_string()
+    } else {
+        knee_csv::knee_text(&knee)
     });
     Ok(Exit::Passed)
 }
@@ -420,10 +435,7 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         format: store::FORMAT,
         tool: format!("capbench {}", env!("CARGO_PKG_VERSION")),
         name: plan.name.clone(),
-        plan_sha256: sha2::Sha256::digest(&loaded.source)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect(),
+        plan_sha256: hexadecimal(&sha2::Sha256::digest(&loaded.source)),
         command: command_line(),
         seed: plan.seed,
         started_at: now(),
@@ -474,6 +486,14 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         cells: Vec::new(),
         unavailable: Vec::new(),
     }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn now() -> String {

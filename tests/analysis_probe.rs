@@ -38,6 +38,8 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         let datadir = format!("--datadir={}", data.display());
+        // A starting server removes what looks like its left-overs from its temporary folder: never a shared one.
+        let tmpdir = format!("--tmpdir={}", folder.path().display());
         let mut initialise = match flavour {
             Flavour::MariaDb => {
                 let mut command = Command::new("mariadb-install-db");
@@ -57,6 +59,7 @@ impl Server {
         };
         let status = initialise
             .arg(&datadir)
+            .arg(&tmpdir)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status()
@@ -67,6 +70,7 @@ impl Server {
         command
             .arg("--no-defaults")
             .arg(&datadir)
+            .arg(&tmpdir)
             .arg(format!("--socket={}", socket.display()))
             .arg(format!(
                 "--pid-file={}",

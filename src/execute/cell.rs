@@ -1,5 +1,6 @@
 //! One cell → its record.
 
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -184,7 +185,7 @@ fn interval_line(label: &Label, interval: &Interval) -> String {
         (interval.dropped, "dropped"),
     ] {
         if count > 0 {
-            line.push_str(&format!("  {count} {what}"));
+            let _ = write!(line, "  {count} {what}");
         }
     }
     if interval.phase == Phase::Discard {

@@ -114,7 +114,9 @@ impl Session<'_> {
             } else {
                 let RunEnd::Stopped(why) = &end else { break };
                 let why = format!("not started: {why}");
-                visit.iter().for_each(|cell| self.skip(cell, &why));
+                for cell in visit {
+                    self.skip(cell, &why);
+                }
             }
         }
         self.server
@@ -366,7 +368,7 @@ impl Session<'_> {
             recorder
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .released(at)
+                .released(at);
         };
         let host = Mutex::new(HostCpu::new(self.server.identity().local));
         let server_cpu = || {
@@ -461,9 +463,11 @@ fn label(plan: &Plan, cell: &Cell, program: &Program, total: usize) -> Label {
 fn next(plan: &Plan, record: &CellRecord) -> Next {
     let reason = record.reason.clone().unwrap_or_default();
     match record.status {
-        CellStatus::Completed | CellStatus::Truncated | CellStatus::Skipped => Next::Continue,
-        // The flag is up: the loop sees it before the next cell.
-        CellStatus::Interrupted => Next::Continue,
+        // Interrupted: the flag is up, and the loop sees it before the next cell.
+        CellStatus::Completed
+        | CellStatus::Truncated
+        | CellStatus::Skipped
+        | CellStatus::Interrupted => Next::Continue,
         CellStatus::Stopped => Next::SkipLadder(format!(
             "the guard ended this ladder at {}: {reason}",
             record.step

@@ -2,13 +2,16 @@
 //!
 //! [`run`] starts a few worker threads, each with many connections over mio; `wire` is the protocol
 //! without IO, `link` the sockets, `client` and `transaction` what a client does, `arrivals` the open
-//! loop, `tally` the counts, `engine` the beginning and the end.
+//! loop, `tally` the counts, `engine` the beginning,
+//! `coordinator` the rest of it from the caller's side.
 
 mod arrivals;
 mod client;
+mod coordinator;
 mod engine;
 mod hints;
 mod link;
+mod preflight;
 mod prepared;
 mod script;
 mod shared;

@@ -13,7 +13,7 @@ use super::shared::Shared;
 use super::wire::{Answer, Execute, ServerError, WireError, close, prepare, query};
 use super::worker::{Context, Stage};
 
-/// The transaction lost and may be tried again: record changed (MariaDB), lock wait time-out, deadlock.
+/// The transaction lost and may be tried again: record changed (`MariaDB`), lock wait time-out, deadlock.
 const RETRY: [u16; 3] = [1020, 1205, 1213];
 /// The server no longer knows the prepared statement, or failed to prepare it again.
 const UNPREPARED: [u16; 2] = [1243, 1615];
@@ -343,10 +343,8 @@ impl Client {
         match source {
             Source::Key => signed(shared.sampler.sample(&mut self.rng)),
             Source::Segment => {
-                let clients = u64::from(shared.spec.pace.clients().max(1));
-                let length = shared.spec.rows / clients;
-                let first = u64::from(self.index) * length;
-                signed(self.rng.random_range(first..=first + length))
+                let sampler = self.segment.as_deref().unwrap_or(&shared.sampler);
+                signed(sampler.sample(&mut self.rng))
             }
             Source::Integer { min, max } => self.rng.random_range(*min..=*max),
             Source::Unique => {
@@ -494,12 +492,11 @@ impl Client {
             return Ok(());
         }
         if ctx.open {
-            return match ctx.take_arrival(now) {
-                Some(arrival) => self.take_up(ctx, arrival, now),
-                None => {
-                    ctx.wait_for_arrival(self.slot);
-                    Ok(())
-                }
+            return if let Some(arrival) = ctx.take_arrival(now) {
+                self.take_up(ctx, arrival, now)
+            } else {
+                ctx.wait_for_arrival(self.slot);
+                Ok(())
             };
         }
         let think = ctx.shared.script.think;

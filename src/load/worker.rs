@@ -1,9 +1,9 @@
 //! One thread with its connections: waits for readiness, answers it, hands over its counts.
 
 use std::io::ErrorKind;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mio::{Events, Poll, Registry, Token};
@@ -23,13 +23,15 @@ pub(super) const WAKER: Token = Token(usize::MAX);
 const TIMER: Token = Token(usize::MAX - 1);
 /// Size of the buffer into which all sockets of a worker are read.
 const INPUT: usize = 128 * 1024;
-/// Connections of one worker that log in at the same time; a server accepts them one by one, and its
-/// queue of new ones is short (back_log, 80 by default on MariaDB).
-const LOGINS: usize = 24;
+/// Connections that log in at the same time, over all workers; a server accepts them one by one, and its
+/// queue of new ones is short (`back_log`, 80 by default on `MariaDB`).
+const LOGINS: usize = 48;
 /// A poll that took longer has waited: what it reports became ready just now.
 const WAITED: u64 = 50_000;
 /// After the drain time-out: time for killed statements to come back.
 const GRACE: u64 = 1_000_000_000;
+/// Tallies whose counts were taken over, for the next interval.
+pub(super) type Spare = Arc<Mutex<Vec<Tally>>>;
 /// Longest drain after an interrupt: the user waits.
 const HURRY: u64 = 2_000_000_000;
 /// From a worker to the coordinator.
@@ -96,7 +98,7 @@ pub(super) struct Context<'a> {
     pub(super) out: Vec<u8>,
     /// What TLS has encrypted.
     pub(super) scratch: Vec<u8>,
-    pub(super) tally: Box<Tally>,
+    pub(super) tally: Tally,
     pub(super) stage: Stage,
     pub(super) open: bool,
     pub(super) measuring: bool,
@@ -121,7 +123,7 @@ pub(super) struct Context<'a> {
     cpu_from: u64,
     cpu: u64,
     outbox: Outbox,
-    spare: Arc<std::sync::Mutex<Vec<Box<Tally>>>>,
+    spare: Spare,
 }
 
 impl Context<'_> {
@@ -159,7 +161,7 @@ impl Context<'_> {
             // Fails only when the coordinator is gone, and then nobody counts.
             let _ = self.outbox.send(Message::Interval {
                 slot: self.slot,
-                tally,
+                tally: Box::new(tally),
                 last,
             });
             if last {
@@ -280,21 +282,13 @@ impl<'a> Worker<'a> {
         poll: Poll,
         indices: impl Iterator<Item = u32>,
         outbox: Outbox,
-        spare: Arc<std::sync::Mutex<Vec<Box<Tally>>>>,
+        spare: Spare,
     ) -> std::io::Result<Self> {
         let registry = poll.registry().try_clone()?;
         let timers = Timers::new(&registry, TIMER)?;
-        let spec = shared.spec;
         let clients = indices
             .zip(0..)
-            .map(|(index, slot)| {
-                Client::new(
-                    index,
-                    slot,
-                    spec.seed,
-                    spec.options.max_prepared_per_connection,
-                )
-            })
+            .map(|(index, slot)| Client::new(index, slot, shared))
             .collect();
         Ok(Self {
             ctx: Context {
@@ -305,7 +299,7 @@ impl<'a> Worker<'a> {
                 plain: Vec::new(),
                 out: Vec::new(),
                 scratch: Vec::new(),
-                tally: Box::default(),
+                tally: Tally::default(),
                 stage: Stage::Connecting,
                 open: shared.arrivals.is_some(),
                 measuring: false,
@@ -378,6 +372,7 @@ impl<'a> Worker<'a> {
     fn connect_all(&mut self) -> std::io::Result<()> {
         let mut events = Events::with_capacity(1024);
         let mut ready = false;
+        let logins = (LOGINS / self.ctx.shared.wakers.len().max(1)).max(2);
         loop {
             let now = self.ctx.shared.now();
             if self.ctx.shared.abort.load(Ordering::SeqCst) {
@@ -397,7 +392,7 @@ impl<'a> Worker<'a> {
                     _ => {}
                 }
             }
-            while self.next < self.clients.len() && pending < LOGINS {
+            while self.next < self.clients.len() && pending < logins {
                 self.clients[self.next].connect(&mut self.ctx, now);
                 self.next += 1;
                 pending += 1;

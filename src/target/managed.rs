@@ -223,6 +223,11 @@ impl PrivateServer {
             }
         };
         command.arg(datadir_option);
+        // A server that starts removes what looks like its own left-overs from its temporary folder: in a
+        // shared one those may be another server's tables in use.
+        let mut tmpdir = OsString::from("--tmpdir=");
+        tmpdir.push(self.folder.path());
+        command.arg(tmpdir);
         if let Some(user) = &self.user {
             command.arg(format!("--user={user}"));
         }

@@ -271,11 +271,13 @@ impl Server {
     fn identify(&mut self) -> Result<(), TargetError> {
         self.identity = identity::identify(&mut self.control, &self.admin, self.private.is_some())?;
         self.before_variants.clone_from(&self.identity.variables);
-        // The way the load goes, as the load's account: a login that does not work is found here.
+        // The way the load goes.
         let mut load = self.load.clone();
         load.database = None;
         let limit = load.connect_timeout;
-        self.identity.round_trip = identity::round_trip(&mut Control::new(load, Some(limit)))?;
+        // A login that fails is explained by the preflight; it must not hide behind a figure.
+        self.identity.round_trip = identity::round_trip(&mut Control::new(load, Some(limit)))
+            .or_else(|_| identity::round_trip(&mut self.control))?;
         Ok(())
     }
 

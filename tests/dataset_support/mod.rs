@@ -45,6 +45,7 @@ impl PrivateServer {
             .args(["--no-defaults", "--auth-root-authentication-method=normal"])
             .args(user())
             .arg(format!("--datadir={}", data.display()))
+            .arg(format!("--tmpdir={}", folder.path().display()))
             .output()
             .expect("mariadb-install-db is installed");
         assert!(
@@ -66,6 +67,7 @@ impl PrivateServer {
             .args(["--no-defaults", "--initialize-insecure"])
             .args(user())
             .arg(format!("--datadir={}", data.display()))
+            .arg(format!("--tmpdir={}", folder.path().display()))
             .output()
             .unwrap();
         assert!(
@@ -84,6 +86,7 @@ impl PrivateServer {
             .arg("--no-defaults")
             .args(user())
             .arg(format!("--datadir={}", path("data")))
+            .arg(format!("--tmpdir={}", folder.path().display()))
             .arg(format!("--socket={}", path("s")))
             .arg(format!("--pid-file={}", path("pid")))
             .arg(format!("--log-error={}", path("log")))

@@ -11,9 +11,9 @@ use tempfile::TempDir;
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Debian's MariaDB; required.
+    /// Debian's `MariaDB`; required.
     MariaDb,
-    /// MySQL 9.7, when it is there.
+    /// `MySQL` 9.7, when it is there.
     MySql,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Server {
     child: Option<Child>,
 }
 
-/// The MySQL binary of this machine, if any.
+/// The `MySQL` binary of this machine, if any.
 pub(crate) fn mysql_binary() -> Option<PathBuf> {
     std::env::var_os("CAPBENCH_TEST_MYSQL")
         .map(PathBuf::from)
@@ -85,12 +85,21 @@ impl Server {
                 command
             }
         };
-        init.arg(format!("--datadir={}", data.display()))
+        // Many servers at once exhaust the system's asynchronous requests (fs.aio-max-nr).
+        let made = init
+            .arg(format!("--datadir={}", data.display()))
+            .arg(format!("--tmpdir={}", folder.path().display()))
+            .arg("--innodb-use-native-aio=0")
             .args(user())
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        assert!(init.status().unwrap().success(), "the data folder was made");
+            .output()
+            .unwrap();
+        assert!(
+            made.status.success(),
+            "the data folder was made: {}{}",
+            String::from_utf8_lossy(&made.stdout),
+            String::from_utf8_lossy(&made.stderr)
+        );
         let mut server = Self {
             folder,
             port: free_port(),
@@ -121,12 +130,14 @@ impl Server {
         command
             .arg("--no-defaults")
             .arg(format!("--datadir={}", at("data")))
+            .arg(format!("--tmpdir={}", self.folder.path().display()))
             .arg(format!("--socket={}", at("s")))
             .arg(format!("--pid-file={}", at("pid")))
             .arg(format!("--log-error={}", at("log")))
             .arg(format!("--port={}", self.port))
             .args(["--bind-address=127.0.0.1", "--max-connections=600"])
             .args(["--innodb-buffer-pool-size=64M", "--secure-file-priv="])
+            .arg("--innodb-use-native-aio=0")
             .args(user())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

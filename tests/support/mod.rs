@@ -84,7 +84,9 @@ impl External {
             init.args(extra.split(' '));
             init
         };
-        init.arg(&datadir);
+        // A starting server removes what looks like its left-overs from its temporary folder: never a shared one.
+        let tmpdir = format!("--tmpdir={}", folder.path().display());
+        init.args([&datadir, &tmpdir]);
         if !user.is_empty() {
             init.arg(user);
         }
@@ -101,7 +103,7 @@ impl External {
         script(
             &at("start.sh"),
             &format!(
-                "{} --defaults-file={dir}/my.cnf {user} {extra} {datadir} --socket={dir}/s --port={port} \
+                "{} --defaults-file={dir}/my.cnf {user} {extra} {datadir} {tmpdir} --socket={dir}/s --port={port} \
                  --bind-address=127.0.0.1 --pid-file={dir}/pid --log-error={dir}/log $(cat {dir}/options) \
                  >>{dir}/out 2>&1 </dev/null &",
                 binary.display()
