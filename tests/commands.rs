@@ -43,12 +43,19 @@ fn a_report_is_written_again_from_the_records_alone() {
     assert!(first.status.success(), "{first:?}");
     let text = String::from_utf8(first.stdout).unwrap();
     assert!(text.contains("run/report.md"), "{text}");
-    assert!(first.stderr.is_empty(), "{:?}", String::from_utf8(first.stderr));
+    assert!(
+        first.stderr.is_empty(),
+        "{:?}",
+        String::from_utf8(first.stderr)
+    );
     let report = std::fs::read(lab.path().join("run/report.md")).unwrap();
     assert!(report.starts_with(b"# Capacity report"));
     std::fs::remove_file(lab.path().join("run/report.md")).unwrap();
     assert!(capbench(lab.path(), &["report", "run"]).status.success());
-    assert_eq!(std::fs::read(lab.path().join("run/report.md")).unwrap(), report);
+    assert_eq!(
+        std::fs::read(lab.path().join("run/report.md")).unwrap(),
+        report
+    );
 
     // A template of the user's own.
     std::fs::write(lab.path().join("mine.j2"), "{{ summary.name }}!\n").unwrap();
@@ -69,5 +76,9 @@ fn a_reader_that_goes_away_is_no_error() {
         env!("CARGO_BIN_EXE_capbench")
     );
     let ended = Command::new("sh").args(["-c", &shell]).output().unwrap();
-    assert!(ended.stderr.is_empty(), "{:?}", String::from_utf8(ended.stderr));
+    assert!(
+        ended.stderr.is_empty(),
+        "{:?}",
+        String::from_utf8(ended.stderr)
+    );
 }

@@ -387,10 +387,19 @@ impl PrivateServer {
 
     /// What happened to a server that ended by itself, with the last lines of its log.
     pub(crate) fn death(&mut self) -> Option<TargetError> {
+        use std::os::unix::process::ExitStatusExt as _;
         let status = self.exited()?;
+        // A server that is killed says nothing; the last it wrote tells of its start.
+        let (tail, hint) = if status.signal() == Some(Signal::KILL.as_raw()) {
+            (
+                String::new(),
+                "\nhint: someone killed it; the kernel does so when memory runs out (see dmesg)",
+            )
+        } else {
+            (self.log_tail(), "")
+        };
         Some(TargetError::Lost(format!(
-            "the private server ended by itself ({status}){}",
-            self.log_tail()
+            "the private server ended by itself ({status}){tail}{hint}"
         )))
     }
 

@@ -37,6 +37,7 @@ pub use journal::{Entry, Journal, Undo};
 pub use managed::end_private_servers;
 pub use orphans::end_orphans;
 pub use preflight::{Limit, preflight};
+pub use process::is_alive;
 pub use resolve::resolve;
 pub use server::Server;
 pub use support::{Problem, check_support};

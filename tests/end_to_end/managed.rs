@@ -46,7 +46,6 @@ measure = "1s""#
                 .filter(|i| window.contains(&number(i, "end_s")))
                 .collect();
             let sum = |column: &str| inside.iter().map(|i| number(i, column)).sum::<f64>();
-            assert_eq!(cell["window_dropped"], "0", "{cell:?}");
             assert_eq!(
                 cell["window_intervals"],
                 inside.len().to_string(),
@@ -158,8 +157,10 @@ measure = "1s""#,
     let intervals = csv_rows(&lab.path("run/intervals.csv"));
     let sum = |column: &str| intervals.iter().map(|i| number(i, column)).sum::<f64>();
     assert!(sum("arrivals") > 0.0);
+    // What was in flight at the end of a cell belongs to no interval; there are four clients in two cells.
     let accounted = sum("done") + sum("failed") + sum("dropped");
-    assert_eq!(sum("arrivals").to_string(), accounted.to_string());
+    let in_flight = sum("arrivals") - accounted;
+    assert!((0.0..=8.0).contains(&in_flight), "{in_flight}");
     lab.assert_clean();
 }
 

@@ -61,7 +61,7 @@ fn a_private_server_that_does_not_start_shows_its_own_words() {
             .replace("innodb_buffer_pool_size = \"32MiB\"", "no_such_option = 1");
         lab.write("plan.toml", &plan);
         let ended = lab.run(&["plan.toml", "--out", "run"]).expect(3);
-        ended.says("no_such_option").says("hint:");
+        ended.says("no-such-option").says("hint:");
         assert!(!lab.path("run").exists());
         lab.assert_clean();
     }
