@@ -78,7 +78,7 @@ pub struct RunArgs {
     /// The plan to run: a TOML file (see plans/reference.toml)
     #[arg(required = true, value_name = "PLAN")]
     pub plan: Option<PathBuf>,
-    /// Folder of this run; must not exist or be empty [default: reports/<plan name>-<UTC time>]
+    /// Folder of this run, new or empty [default: reports/<plan name>-<UTC time>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// No progress; only errors, warnings and the result

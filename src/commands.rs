@@ -135,16 +135,25 @@ pub(crate) fn list(plan: &Plan, cells: &[Cell]) -> Exit {
         |bytes| format!("about {bytes} for data and index, and as much again for a moment where the server keeps undo, redo and binary log"),
     );
     Terminal::data(&format!(
-        "{table}\n\n{} cells of {} discard + {} measured, {} warm-up before each variant, {} loads, {} restarts\nestimated time: {}\nestimated disk: {data}",
+        "{}\n\n{} cells of {} discard + {} measured, {} warm-up before each variant, data loaded {}, server restarted {}\nestimated time: {}\nestimated disk: {data}",
+        table.trim_fmt(),
         cells.len(),
         plan.ladder.discard,
         plan.ladder.measure,
         plan.warmup.duration,
-        estimate.loads,
-        estimate.restarts,
+        times(estimate.loads),
+        times(estimate.restarts),
         estimate.duration,
     ));
     Exit::Passed
+}
+
+fn times(n: u32) -> String {
+    match n {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        n => format!("{n} times"),
+    }
 }
 
 /// The folder of this run.
@@ -176,7 +185,15 @@ pub(crate) fn open_server(
     interrupt: &Interrupt,
 ) -> Result<Server, Failure> {
     terminal.say(match &plan.target.place {
-        plan::Place::Managed(_) => "starting a private server".to_owned(),
+        plan::Place::Managed(managed) => {
+            for folder in target::end_orphans(managed.directory.as_deref()) {
+                terminal.say(format_args!(
+                    "removed a private server that a killed capbench had left behind in {}",
+                    folder.display()
+                ));
+            }
+            "starting a private server".to_owned()
+        }
         plan::Place::Server(place) => format!("connecting to {}", place.address),
     });
     let server = Server::open(plan, journal, interrupt).map_err(|error| {
@@ -188,8 +205,8 @@ pub(crate) fn open_server(
     })?;
     let identity = server.identity();
     terminal.say(format_args!(
-        "{} {} at {}",
-        identity.comment, identity.version, identity.address
+        "{} {}, {}",
+        identity.flavour, identity.version, identity.address
     ));
     Ok(server)
 }
@@ -405,7 +422,7 @@ fn workloads(command: WorkloadCommand) -> Result<Exit, Failure> {
             for (name, description) in workload::describe() {
                 table.add_row([name.to_owned(), description]);
             }
-            Terminal::data(&table.to_string());
+            Terminal::data(&table.trim_fmt());
         }
         WorkloadCommand::Show { name, options } => {
             let mut values = workload::WorkloadOptions::new();
@@ -590,7 +607,7 @@ pub(crate) fn finish(
     Terminal::data(&report::terminal_table(run, findings));
     saved.map_err(Failure::run)?;
     let written = written.map_err(Failure::run)?;
-    Terminal::data(&format!("{}\n\n{written}", findings.headline.sentence));
+    Terminal::data(&format!("\n{written}"));
     match failure {
         Some(failure) => Err(failure),
         None => Ok(Exit::from_code(findings.headline.exit_code)),
