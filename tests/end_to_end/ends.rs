@@ -15,8 +15,7 @@ fn long(rest: &str) -> String {
 /// A run that is two intervals into its first cell.
 fn in_the_first_cell(lab: &Lab) -> Running {
     let mut running = lab.start(lab.command(&["plan.toml", "--out", "run"]));
-    running.said(" 0s  ");
-    running.said(" 1s  ");
+    running.said(" 0.8s ");
     running
 }
 

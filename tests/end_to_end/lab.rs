@@ -111,6 +111,29 @@ impl Lab {
     }
 }
 
+impl Drop for Lab {
+    /// A test that failed may leave a private server behind; it goes with the test's folder.
+    fn drop(&mut self) {
+        for folder in std::fs::read_dir(self.path("tmp"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let Ok(text) = std::fs::read_to_string(folder.path().join("server.pid")) else {
+                continue;
+            };
+            let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) else {
+                continue;
+            };
+            let command = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()));
+            let folder = folder.path().to_string_lossy().into_owned();
+            if String::from_utf8_lossy(&command.unwrap_or_default()).contains(&folder) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
 impl Running {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
@@ -128,7 +151,9 @@ impl Running {
             let ended = self.child.try_wait().unwrap();
             if ended.is_some() || Instant::now() > deadline {
                 let _ = self.child.kill();
-                panic!("never said `{text}` ({ended:?}):\n{said}");
+                let lines: Vec<&str> = said.lines().collect();
+                let last = lines[lines.len().saturating_sub(40)..].join("\n");
+                panic!("never said `{text}` ({ended:?}):\n{last}");
             }
             std::thread::sleep(Duration::from_millis(20));
         }
