@@ -139,10 +139,19 @@ pub fn estimate(plan: &Plan) -> Estimate {
         + f64::from(restarts) * RESTART_SECONDS
         + f64::from(loads) * load_seconds;
     Estimate {
-        duration: Span(Duration::from_secs_f64(seconds.ceil())),
+        duration: Span(Duration::from_secs_f64(rounded_up(seconds))),
         data: data.map(bytes),
         restarts,
         loads,
+    }
+}
+
+/// An estimate is not known to the second: whole minutes from ten minutes on.
+fn rounded_up(seconds: f64) -> f64 {
+    if seconds < 600.0 {
+        seconds.ceil()
+    } else {
+        (seconds / 60.0).ceil() * 60.0
     }
 }
 
