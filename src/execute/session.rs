@@ -104,9 +104,10 @@ impl Session<'_> {
     pub fn run(&mut self, cells: &[Cell]) -> Result<RunEnd, SessionError> {
         let result = self.run_cells(cells);
         if let (Err(error), Some(last)) = (&result, self.run.cells.last()) {
-            let why = match error.is_interrupt() {
-                true => "not started: the user ended the run",
-                false => "not started: the run failed before",
+            let why = if error.is_interrupt() {
+                "not started: the user ended the run"
+            } else {
+                "not started: the run failed before"
             };
             let last = last.index;
             for cell in cells.iter().filter(|cell| cell.index > last) {
