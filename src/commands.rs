@@ -16,7 +16,7 @@ use crate::probe;
 use crate::record::{Flavour, Run, RunEnd, WorkloadRecord};
 use crate::report;
 use crate::store::{self, Store, StoreError};
-use crate::target::{self, Journal, Server};
+use crate::target::{self, Journal, Others, Server};
 use crate::terminal::Terminal;
 use crate::units::Ratio;
 use crate::workload;
@@ -242,6 +242,7 @@ fn refusals(plan: &Plan, server: &mut Server, terminal: &Terminal) -> Result<Vec
         .iter()
         .map(ToString::to_string)
         .collect();
+    found.extend(intrusion(plan, server)?);
     for limit in target::preflight(plan, server).map_err(Failure::run)? {
         if limit.blocking {
             found.push(limit.to_string());
@@ -250,6 +251,35 @@ fn refusals(plan: &Plan, server: &mut Server, terminal: &Terminal) -> Result<Vec
         }
     }
     Ok(found)
+}
+
+/// Why the load would intrude on others: who is seen is named, and what cannot be seen is not "nobody".
+fn intrusion(plan: &Plan, server: &mut Server) -> Result<Option<String>, Failure> {
+    /// As many sessions as a person reads.
+    const NAMED: usize = 8;
+    if plan.guard.allow_other_clients || server.is_managed() {
+        return Ok(None);
+    }
+    let hint = "hint: run it when nobody else uses the server, or state allow_other_clients = true under [guard]";
+    Ok(match target::others(server).map_err(Failure::run)? {
+        Others::Unseen => Some(format!(
+            "other clients cannot be seen: the account of the control connections lacks the PROCESS privilege\n{hint}, or grant PROCESS (`capbench grants`)"
+        )),
+        Others::Seen(others) if others.is_empty() => None,
+        Others::Seen(others) => {
+            let more = others.len().saturating_sub(NAMED);
+            let named = others[..others.len() - more].join(", ");
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            Some(format!(
+                "{} other clients are connected: {named}{more}\n{hint}",
+                others.len()
+            ))
+        }
+    })
 }
 
 /// The plan's own warnings and those of server and load machine, each once.

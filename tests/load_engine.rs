@@ -934,3 +934,66 @@ fn thinking_is_not_latency() {
         .for_each(|i| latency.merge(&i.latency));
     assert!(latency.quantile(0.5).unwrap().0 < 50.0);
 }
+
+#[test]
+fn another_attempt_has_the_same_parameters() {
+    let server = Server::start(Kind::MariaDb, &[]);
+    server.prepare(1, 1000);
+    let mut root = server.root();
+    // Not transactional: what a lost attempt wrote stays.
+    mysql::prelude::Queryable::query_drop(
+        &mut root,
+        "CREATE TABLE bench.attempts (drawn BIGINT, fresh BIGINT) ENGINE=MyISAM",
+    )
+    .unwrap();
+    let fresh = || {
+        Value::Draw(Generator::Integer {
+            min: 0,
+            max: i64::MAX,
+        })
+    };
+    let mut noted = deadlocks();
+    noted.transactions[0].groups.insert(
+        0,
+        group(
+            1,
+            vec![Generator::Integer {
+                min: 0,
+                max: i64::MAX,
+            }],
+            vec![statement(
+                "note",
+                "INSERT INTO attempts VALUES (?,?)",
+                vec![Value::Bound { bind: 0, plus: 0 }, fresh()],
+            )],
+        ),
+    );
+    let mut spec = spec(&server, noted, closed(16));
+    spec.tables = 1;
+    spec.rows = 6;
+    let (outcome, _) = go(&spec);
+    assert_eq!(
+        outcome.status,
+        CellStatus::Completed,
+        "{:?}",
+        outcome.reason
+    );
+    let retries = sum(&outcome, |i| i.retries);
+    assert!(retries > 0);
+    let row: Option<(u64, u64, u64)> = mysql::prelude::Queryable::query_first(
+        &mut root,
+        "SELECT COUNT(*), COUNT(DISTINCT drawn), COUNT(DISTINCT fresh) FROM bench.attempts",
+    )
+    .unwrap();
+    let (attempts, drawn, fresh) = row.unwrap();
+    // One that was rolling back at the end has not tried again.
+    let most = outcome.totals.arrivals + retries;
+    assert!(
+        (most - outcome.totals.given_up..=most).contains(&attempts),
+        "{attempts} {most}"
+    );
+    assert_eq!(
+        (drawn, fresh),
+        (outcome.totals.arrivals, outcome.totals.arrivals)
+    );
+}

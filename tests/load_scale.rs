@@ -117,10 +117,7 @@ fn stand_in() {
                 continue;
             }
             // Commands of this load are small and come one at a time: one read is one command.
-            loop {
-                let Some(stream) = &mut clients[number] else {
-                    break;
-                };
+            while let Some(stream) = &mut clients[number] {
                 match stream.read(&mut buffer) {
                     Ok(len) if len > 4 => {
                         let answer = match (buffer[3], buffer[4]) {
@@ -248,8 +245,8 @@ fn ten_thousand_connections_from_one_process() {
     );
     assert!(outcome.totals.balance(), "{:?}", outcome.totals);
     assert_eq!(outcome.per_client.len(), clients as usize);
-    let served = outcome.totals.done + outcome.totals.drained;
-    assert!(served >= u64::from(clients), "{:?}", outcome.totals);
+    let answered = outcome.totals.done + outcome.totals.drained;
+    assert!(answered >= u64::from(clients), "{:?}", outcome.totals);
     let writes: u64 = outcome.intervals.iter().map(|i| i.writes).sum();
     assert_eq!(writes, outcome.totals.done);
     eprintln!(

@@ -10,6 +10,7 @@ use crate::workload::TableLayout;
 use super::SessionError;
 use crate::interrupt::Interrupt;
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// The layouts that the plan's workloads need, the standard one first.
@@ -168,6 +169,8 @@ pub(super) fn reset_layout(
 /// Loading shown on the screen: a line for each phase, a bar for the rows.
 struct Loading<'t> {
     terminal: &'t Terminal,
+    /// The kinds of phase that were said.
+    said: Mutex<BTreeSet<String>>,
     bar: Mutex<Option<Bar<'t>>>,
 }
 
@@ -175,6 +178,7 @@ impl<'t> Loading<'t> {
     fn new(terminal: &'t Terminal) -> Self {
         Self {
             terminal,
+            said: Mutex::default(),
             bar: Mutex::new(None),
         }
     }
@@ -182,7 +186,12 @@ impl<'t> Loading<'t> {
 
 impl Progress for Loading<'_> {
     fn phase(&self, text: &str) {
-        self.terminal.say(format_args!("  {text}"));
+        // `building the index on k of sbtest7`: once for all tables is enough to read.
+        let kind = text.split(" of ").next().unwrap_or(text).to_owned();
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.insert(kind.clone()) {
+            self.terminal.say(format_args!("  {kind}"));
+        }
     }
 
     fn rows(&self, done: u64, total: u64) {

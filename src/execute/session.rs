@@ -417,7 +417,12 @@ impl Session<'_> {
             .unwrap_or_else(PoisonError::into_inner)
             .finish();
         let mut record = match outcome {
-            Ok(outcome) => cell::filled(blank(CellStatus::Completed, None), outcome),
+            Ok(outcome) => {
+                if let Some(server) = &mut self.run.server {
+                    server.tls.clone_from(&outcome.tls);
+                }
+                cell::filled(blank(CellStatus::Completed, None), outcome)
+            }
             Err(error) => blank(CellStatus::Failed, Some(error.to_string())),
         };
         let death = self.server.death();

@@ -8,6 +8,7 @@ use mio::event::Event;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::context::{Context, Stage};
 use super::link::{Link, Peer};
 use super::prepared::Prepared;
 use super::shared::{Shared, lock};
@@ -15,7 +16,6 @@ use super::spec::LoadError;
 use super::timers::Due;
 use super::transaction::Progress;
 use super::wire::{Encrypt, Login, LoginStep, Wire, WireError, quit};
-use super::worker::{Context, Stage};
 use crate::plan::TlsMode;
 use crate::workload::KeySampler;
 

@@ -7,6 +7,7 @@
 
 mod arrivals;
 mod client;
+mod context;
 mod coordinator;
 mod engine;
 mod hints;
@@ -21,6 +22,7 @@ mod timers;
 mod tls;
 mod transaction;
 mod usage;
+mod values;
 mod wire;
 mod worker;
 

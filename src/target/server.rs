@@ -315,6 +315,14 @@ impl Server {
         &self.admin
     }
 
+    /// The id of capbench's own control session, if it is open.
+    pub(super) fn control_connection_id(&mut self) -> Option<u64> {
+        self.control
+            .conn()
+            .ok()
+            .map(|conn| u64::from(conn.connection_id()))
+    }
+
     /// Who the server is, as found when it was opened.
     pub fn identity(&self) -> &ServerIdentity {
         &self.identity

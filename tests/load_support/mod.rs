@@ -91,6 +91,8 @@ impl Server {
             .arg(format!("--tmpdir={}", folder.path().display()))
             .arg("--innodb-use-native-aio=0")
             .args(user())
+            // Servers that are made at the same time take the same names for temporary tables.
+            .env("TMPDIR", folder.path())
             .stdin(Stdio::null())
             .output()
             .unwrap();
@@ -139,6 +141,7 @@ impl Server {
             .args(["--innodb-buffer-pool-size=64M", "--secure-file-priv="])
             .arg("--innodb-use-native-aio=0")
             .args(user())
+            .env("TMPDIR", self.folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
