@@ -116,6 +116,15 @@ pub enum Command {
         #[arg(value_name = "PLAN")]
         plan: PathBuf,
     },
+    /// Put back what a run that was killed left changed on its server, from the run's journal
+    Restore {
+        /// The folder of the run
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+        /// The plan where it stood, when it names files beside it [default: DIR/plan.toml]
+        #[arg(long, value_name = "PLAN")]
+        plan: Option<PathBuf>,
+    },
     /// Write the report of a run again, from its records alone
     Report {
         /// The folder of a run

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use crate::analysis::{self, Findings, knee_csv};
 use crate::cli::{Command, Exit, FlavourArg, RunArgs, WorkloadCommand};
 use crate::dataset;
-use crate::execute::{self, Session};
+use crate::execute::{self, AtScreen, Session};
 use crate::interrupt::Interrupt;
 use crate::matrix::{self, Cell};
 use crate::plan::{self, Loaded, Plan, Reset, Warning};
@@ -101,6 +101,7 @@ pub(crate) fn dispatch(
         Command::Check { plan, list: false } => check(&plan, terminal, interrupt),
         Command::Prepare { plan, quiet: _ } => prepare(&plan, terminal, interrupt),
         Command::Cleanup { plan } => cleanup(&plan, terminal, interrupt),
+        Command::Restore { dir, plan } => restore(&dir, plan.as_deref(), terminal, interrupt),
         Command::Report { dir, template } => report_again(&dir, template.as_deref()),
         Command::Knee { file, gain, json } => knee(&file, &gain, json),
         Command::Workload { command } => workloads(command),
@@ -381,6 +382,42 @@ pub(crate) fn session_failure(error: execute::SessionError) -> Failure {
     } else {
         Failure::run(error)
     }
+}
+
+/// `capbench restore`.
+fn restore(
+    dir: &Path,
+    plan: Option<&Path>,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
+    let path = dir.join("journal.jsonl");
+    let pending = Journal::read_pending(&path).map_err(Failure::input)?;
+    if pending.is_empty() {
+        Terminal::data("nothing to put back: every change in the journal was undone");
+        return Ok(Exit::Passed);
+    }
+    let loaded = read_plan(Some(plan.unwrap_or(&dir.join("plan.toml"))))?;
+    let mut journal = Journal::create(&path).map_err(Failure::run)?;
+    let names: Vec<String> = pending
+        .iter()
+        .map(|entry| format!("{} {}", entry.action, entry.name))
+        .collect();
+    if let plan::Place::Managed(managed) = &loaded.plan.target.place {
+        // A private server takes its settings with it.
+        target::end_orphans(managed.directory.as_deref());
+        for entry in &pending {
+            journal.undone(entry.seq).map_err(Failure::run)?;
+        }
+    } else {
+        let mut server = open_server(&loaded.plan, &mut journal, terminal, interrupt)?;
+        server.adopt(pending);
+        let restored = server.restore(&mut journal, &AtScreen(terminal, interrupt));
+        let closed = server.close(&mut journal);
+        restored.and(closed).map_err(Failure::run)?;
+    }
+    Terminal::data(&format!("put back: {}", names.join(", ")));
+    Ok(Exit::Passed)
 }
 
 /// `capbench report`.

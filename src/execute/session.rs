@@ -545,7 +545,7 @@ fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, Strin
 }
 
 /// A person at the screen who changes what capbench cannot.
-struct AtScreen<'a>(&'a Terminal, &'a Interrupt);
+pub struct AtScreen<'a>(pub &'a Terminal, pub &'a Interrupt);
 
 impl Operator for AtScreen<'_> {
     fn ask(&self, request: &str) -> bool {
