@@ -22,7 +22,6 @@ pub(crate) struct Ended {
     pub(crate) peak: f64,
     /// Resident memory each [`LOOK`].
     pub(crate) resident: Vec<f64>,
-    pub(crate) seconds: f64,
 }
 
 /// Runs `command` with `input`, for at most `limit`.
@@ -82,7 +81,6 @@ fn watch(
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    let seconds = started.elapsed().as_secs_f64();
     let stat = process.stat().context("cannot read a process's CPU")?;
     let ticks = procfs::ticks_per_second() as f64;
     let text = |reader: Option<std::thread::JoinHandle<String>>| {
@@ -94,7 +92,6 @@ fn watch(
         system: stat.stime as f64 / ticks,
         peak,
         resident,
-        seconds,
     };
     Ok((ended, text(stderr)))
 }
