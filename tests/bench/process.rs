@@ -18,7 +18,7 @@ pub(crate) struct Ended {
     /// CPU of all its threads, seconds. The kernel shows it in steps of 10 ms.
     pub(crate) user: f64,
     pub(crate) system: f64,
-    /// Most resident memory, in bytes (VmHWM), as seen last before the end.
+    /// Most resident memory, in bytes (`VmHWM`), as seen last before the end.
     pub(crate) peak: f64,
     /// Resident memory each [`LOOK`].
     pub(crate) resident: Vec<f64>,

@@ -40,14 +40,14 @@ pub(crate) fn plan_text(settings: &Settings, binary: &str, tables: u32, rows: u6
     } else {
         ""
     };
-    let steps = vec![settings.most_clients().to_string()].join(",");
+    let threads = settings.most_clients();
     format!(
         "name = \"bench\"\nseed = 42\n\
          [target]\ndatabase = \"{DATABASE}\"\n\
          [target.managed]\nbinary = {binary:?}\n\
          options = {{ innodb_buffer_pool_size = \"1GiB\"{binary_log} }}\n\
          [dataset]\ntables = {tables}\nrows = {rows}\nload_threads = 4\n\
-         [ladder]\nworkloads = [\"oltp_read_write\"]\nthreads = [{steps}]\n"
+         [ladder]\nworkloads = [\"oltp_read_write\"]\nthreads = [{threads}]\n"
     )
 }
 
@@ -165,7 +165,7 @@ impl Subject {
     pub(crate) fn rest(&mut self) -> Result<()> {
         let server = self.server.as_mut().context("the server is closed")?;
         let conn = server.admin()?;
-        let limit = Instant::now() + Duration::from_mins(1);
+        let limit = Instant::now() + Duration::from_secs(60);
         let before: Option<(String, String)> =
             conn.query_first("SHOW GLOBAL VARIABLES LIKE 'innodb_max_dirty_pages_pct'")?;
         conn.query_drop("SET GLOBAL innodb_max_dirty_pages_pct = 0")?;

@@ -14,7 +14,7 @@ use crate::settings::Settings;
 use crate::subject::{CLIENT_CORE, DATABASE, Subject};
 
 /// Longest time beyond the measured one.
-const PATIENCE: Duration = Duration::from_mins(10);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Which tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -151,7 +151,7 @@ fn capbench(server: &External, run: &Ours) {
         },
         pace: Pace::Closed { clients: 1 },
         discard: Duration::ZERO,
-        measure: Duration::from_mins(2),
+        measure: Duration::from_secs(120),
         events: Some(run.events),
         interval: Duration::from_secs(1),
         seed: 7,

@@ -6,6 +6,9 @@ use capbench::workload::Distribution;
 
 use crate::{Options, Ours, capbench, growth, start, support, sysbench, sysbench_is_there};
 
+/// Transactions of each tool.
+const EVENTS: i64 = 300;
+
 /// Scripts and options. An event is a transaction.
 const SCRIPTS: &[(&str, Options)] = &[
     ("oltp_point_select", &[]),
@@ -57,7 +60,6 @@ fn a_transaction_is_the_same_statements() {
     if !sysbench_is_there() {
         return;
     }
-    const EVENTS: i64 = 300;
     for (number, binary) in support::servers().into_iter().enumerate() {
         let (server, mut root) = start(&binary);
         for (script, options) in SCRIPTS {
