@@ -5,6 +5,8 @@ use crate::plan::{Plan, Warning};
 use crate::record::{DatasetFacts, Run};
 use crate::target::Server;
 use crate::terminal::{Bar, Terminal};
+
+use crate::units::Multiple;
 use crate::workload::TableLayout;
 
 use super::SessionError;
@@ -44,8 +46,11 @@ pub fn outlook(plan: &Plan, server: &mut Server) -> Result<String, SessionError>
     }
     let ratio = resolved.estimated.0 as f64 / resolved.buffer_pool.0.max(1) as f64;
     lines.push(format!(
-        "ok: data: {} rows a table, about {}, {ratio:.1} times the largest buffer pool ({})",
-        resolved.rows, resolved.estimated, resolved.buffer_pool
+        "ok: data: {} rows a table, about {}, {} times the largest buffer pool ({})",
+        resolved.rows,
+        resolved.estimated,
+        Multiple(ratio),
+        resolved.buffer_pool
     ));
     if !plan.dataset.existing {
         match dataset::disk_space(server.admin()?, &endpoint, &resolved)? {
@@ -103,7 +108,8 @@ pub(super) fn warnings(plan: &Plan, server: &Server, run: &Run) -> Vec<Warning> 
         found.push(plan.warning(
             "small-data",
             format!(
-                "the data is {ratio:.1} times the buffer pool of {}, under {MIN_BUFFER_POOLS}: this measures memory rather than the database",
+                "the data is {} times the buffer pool of {}, under {MIN_BUFFER_POOLS}: this measures memory rather than the database",
+                Multiple(ratio),
                 facts.buffer_pool
             ),
         ));

@@ -390,17 +390,18 @@ impl PrivateServer {
         use std::os::unix::process::ExitStatusExt as _;
         let status = self.exited()?;
         // A server that is killed says nothing; the last it wrote tells of its start.
-        let (tail, hint) = if status.signal() == Some(Signal::KILL.as_raw()) {
-            (
-                String::new(),
-                "\nhint: someone killed it; the kernel does so when memory runs out (see dmesg)",
-            )
-        } else {
-            (self.log_tail(), "")
-        };
-        Some(TargetError::Lost(format!(
-            "the private server ended by itself ({status}){tail}{hint}"
-        )))
+        Some(TargetError::Lost(
+            if status.signal() == Some(Signal::KILL.as_raw()) {
+                format!(
+                    "the private server was killed ({status}), as the kernel does when memory runs out (see dmesg)"
+                )
+            } else {
+                format!(
+                    "the private server ended by itself ({status}){}",
+                    self.log_tail()
+                )
+            },
+        ))
     }
 
     /// Ends the server: SIGTERM, time for a clean shutdown, SIGKILL.

@@ -94,13 +94,16 @@ fn a_server_that_dies_fails_the_cell_and_the_run_but_not_the_report() {
         let died = Instant::now();
         let ended = running.wait().expect(3);
         assert!(died.elapsed() < Duration::from_secs(40), "{}", ended.stderr);
-        ended.says("the private server ended by itself");
+        ended.says("the private server was killed");
         lab.assert_clean();
         let cells = csv_rows(&lab.path("run/cells.csv"));
         let status: Vec<&str> = cells.iter().map(|c| c["status"].as_str()).collect();
         assert_eq!(status, ["failed", "skipped"]);
-        assert!(cells[0]["reason"].contains("private server ended"));
-        assert!(lab.read("run/report.md").contains("private server ended"));
+        assert!(cells[0]["reason"].contains("private server was killed"));
+        assert!(
+            lab.read("run/report.md")
+                .contains("private server was killed")
+        );
     }
 }
 
