@@ -1,17 +1,13 @@
 //! The server opened, and refused before anything is touched when plan and server do not fit.
 
+use anyhow::anyhow;
+
 use super::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::plan;
-use crate::plan::Plan;
-use crate::plan::Warning;
+use crate::plan::{self, Plan, Warning};
 use crate::record::Run;
-use crate::target;
-use crate::target::Journal;
-use crate::target::Others;
-use crate::target::Server;
+use crate::target::{self, Journal, Others, Server};
 use crate::terminal::Terminal;
-use anyhow::anyhow;
 
 /// Connects, or starts the private server.
 pub(crate) fn open_server(

@@ -1,23 +1,16 @@
 //! From a command word to what does it; Ctrl-C and its like.
 
+use anyhow::anyhow;
+
 use super::edges::read_plan;
 use super::failure::Failure;
-use super::offline::knee;
-use super::offline::list;
-use super::offline::report_again;
-use super::offline::workloads;
-use super::on_server::check;
-use super::on_server::cleanup;
-use super::on_server::grants;
-use super::on_server::prepare;
-use super::on_server::restore;
-use crate::cli::Command;
-use crate::cli::Exit;
+use super::offline::{knee, list, report_again, workloads};
+use super::on_server::{check, cleanup, grants, prepare, restore};
+use crate::cli::{Command, Exit};
 use crate::interrupt::Interrupt;
 use crate::matrix;
 use crate::target;
 use crate::terminal::Terminal;
-use anyhow::anyhow;
 
 /// Listens for Ctrl-C and its like. The second one ends at once, but a private server goes with it.
 pub(crate) fn listen(interrupt: &Interrupt) -> Result<(), Failure> {

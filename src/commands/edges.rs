@@ -1,27 +1,21 @@
 //! A run's edges: its plan, folder and blank record; putting back, the report's place and the exit code.
 
-use super::failure::Failure;
-use crate::analysis::Findings;
-use crate::cli::Exit;
-use crate::cli::RunArgs;
-use crate::plan;
-use crate::plan::Loaded;
-use crate::plan::Reset;
-use crate::probe;
-use crate::record::Run;
-use crate::record::RunEnd;
-use crate::record::WorkloadRecord;
-use crate::report;
-use crate::store;
-use crate::store::Store;
-use crate::store::StoreError;
-use crate::target::Journal;
-use crate::target::Server;
-use crate::terminal::Terminal;
-use crate::workload;
-use anyhow::anyhow;
 use std::fmt::Write as _;
 use std::path::Path;
+
+use anyhow::anyhow;
+
+use super::failure::Failure;
+use crate::analysis::Findings;
+use crate::cli::{Exit, RunArgs};
+use crate::plan::{self, Loaded, Reset};
+use crate::probe;
+use crate::record::{Run, RunEnd, WorkloadRecord};
+use crate::report;
+use crate::store::{self, Store, StoreError};
+use crate::target::{Journal, Server};
+use crate::terminal::Terminal;
+use crate::workload;
 
 /// Reads and validates the plan.
 pub(crate) fn read_plan(path: Option<&Path>) -> Result<Loaded, Failure> {

@@ -1,20 +1,19 @@
 //! The commands that ask no server: the list of cells, report, knee, workload.
 
+use std::path::Path;
+
+use anyhow::anyhow;
+
 use super::failure::Failure;
-use crate::analysis;
-use crate::analysis::knee_csv;
-use crate::cli::Exit;
-use crate::cli::WorkloadCommand;
-use crate::matrix;
-use crate::matrix::Cell;
+use crate::analysis::{self, knee_csv};
+use crate::cli::{Exit, WorkloadCommand};
+use crate::matrix::{self, Cell};
 use crate::plan::Plan;
 use crate::report;
 use crate::store;
 use crate::terminal::Terminal;
 use crate::units::Ratio;
 use crate::workload;
-use anyhow::anyhow;
-use std::path::Path;
 
 /// `--list`: the cells in order, with the estimate.
 pub(crate) fn list(plan: &Plan, cells: &[Cell]) -> Exit {

@@ -1,29 +1,21 @@
 //! The commands that ask a server: check, prepare, cleanup, restore, grants.
 
-use super::admission::admit;
-use super::admission::open_server;
-use super::edges::new_run;
-use super::edges::read_plan;
-use super::failure::Failure;
-use super::failure::session_failure;
-use crate::cli::Exit;
-use crate::cli::FlavourArg;
+use std::path::Path;
+
+use anyhow::anyhow;
+
+use super::admission::{admit, open_server};
+use super::edges::{new_run, read_plan};
+use super::failure::{Failure, session_failure};
+use crate::cli::{Exit, FlavourArg};
 use crate::dataset;
-use crate::execute;
-use crate::execute::AtScreen;
-use crate::execute::Session;
+use crate::execute::{self, AtScreen, Session};
 use crate::interrupt::Interrupt;
 use crate::matrix;
-use crate::plan;
-use crate::plan::Loaded;
-use crate::plan::Plan;
+use crate::plan::{self, Loaded, Plan};
 use crate::record::Flavour;
-use crate::target;
-use crate::target::Journal;
-use crate::target::Server;
+use crate::target::{self, Journal, Server};
 use crate::terminal::Terminal;
-use anyhow::anyhow;
-use std::path::Path;
 
 /// `capbench check`.
 pub(super) fn check(
