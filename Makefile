@@ -3,7 +3,7 @@
 CARGO ?= cargo
 MYSQL := target/servers/mysql-9.7/mysqld
 
-.PHONY: demo test lint bench docs bless clean help
+.PHONY: demo test lint bench bench-quick mysql bless clean help
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -20,6 +20,16 @@ test: ## Run all tests (needs MariaDB; MySQL 9.7 too after `make mysql`, 5.6 aft
 lint: ## Formatting and lints, as CI runs them
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
+
+bench: ## capbench against sysbench on private servers; writes docs/performance.md (about an hour and a half)
+	@sh tests/servers/need.sh mariadb
+	@sh tests/servers/sysbench.sh
+	$(CARGO) bench --locked --bench bench -- --write docs/performance.md $(BENCH)
+
+bench-quick: ## The same at the tiniest setting: shows that it works, measures nothing
+	@sh tests/servers/need.sh mariadb
+	@sh tests/servers/sysbench.sh
+	$(CARGO) test --locked --bench bench -- --quick
 
 mysql: $(MYSQL) ## Put a private MySQL 9.7 into target/ for the tests (root, 30 s)
 

@@ -78,7 +78,7 @@ pub struct RunArgs {
     /// The plan to run: a TOML file (see plans/reference.toml)
     #[arg(required = true, value_name = "PLAN")]
     pub plan: Option<PathBuf>,
-    /// Folder of this run; must not exist or be empty [default: reports/<plan name>-<UTC time>]
+    /// Folder of this run, new or empty [default: reports/<plan name>-<UTC time>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// No progress; only errors, warnings and the result
@@ -115,6 +115,15 @@ pub enum Command {
         /// The plan
         #[arg(value_name = "PLAN")]
         plan: PathBuf,
+    },
+    /// Put back what a run that was killed left changed on its server, from the run's journal
+    Restore {
+        /// The folder of the run
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+        /// The plan where it stood, when it names files beside it [default: DIR/plan.toml]
+        #[arg(long, value_name = "PLAN")]
+        plan: Option<PathBuf>,
     },
     /// Write the report of a run again, from its records alone
     Report {

@@ -302,10 +302,7 @@ impl<'a> Coordinator<'a> {
         let (status, reason) = if let Some(reason) = failure {
             (CellStatus::Failed, Some(reason))
         } else if self.interrupted {
-            (
-                CellStatus::Interrupted,
-                Some("interrupted by the user".into()),
-            )
+            (CellStatus::Interrupted, Some("the user ended it".into()))
         } else if let Some(reason) = stopped {
             (CellStatus::Stopped, Some(reason))
         } else if killed > 0 {

@@ -319,6 +319,7 @@ pub enum Step {
 impl std::fmt::Display for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Threads(1) => f.write_str("1 thread"),
             Self::Threads(n) => write!(f, "{n} threads"),
             Self::Rate(r) => write!(f, "rate {r}"),
         }

@@ -343,6 +343,11 @@ impl Server {
         self.private.as_ref().and_then(PrivateServer::pid)
     }
 
+    /// What became of a private server that ended by itself; `None`: it runs, or is not capbench's.
+    pub fn death(&mut self) -> Option<TargetError> {
+        self.private.as_mut().and_then(PrivateServer::death)
+    }
+
     /// Data directory of a private server.
     pub fn datadir(&self) -> Option<PathBuf> {
         self.private.as_ref().map(PrivateServer::datadir)
@@ -430,10 +435,7 @@ impl Server {
 
     /// The end of a private server, if that is what is behind `error`.
     pub(super) fn explain(&mut self, error: TargetError) -> TargetError {
-        self.private
-            .as_mut()
-            .and_then(PrivateServer::death)
-            .unwrap_or(error)
+        self.death().unwrap_or(error)
     }
 
     /// Waits until the server answers and is younger than `since`.
