@@ -1,4 +1,4 @@
-//! A run as large as runs get: it is read, judged and written in about a second.
+//! A run as large as runs get: what it costs to save, read, judge and write it. The aim for a report is 1 s.
 
 use std::time::Instant;
 
