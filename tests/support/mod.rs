@@ -124,6 +124,13 @@ impl External {
             ),
         );
         let server = Self { folder, port };
+        server.start_again();
+        server
+    }
+
+    /// Starts the server, which does not run.
+    pub(crate) fn start_again(&self) {
+        let server = self;
         assert!(
             Command::new(server.path("start.sh"))
                 .status()
@@ -139,7 +146,6 @@ impl External {
             "{}",
             std::fs::read_to_string(server.path("log")).unwrap_or_default()
         );
-        server
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
