@@ -13,11 +13,11 @@ use crate::interrupt::Interrupt;
 use crate::matrix::{self, Cell};
 use crate::plan::{self, Loaded, Plan, Reset, Warning};
 use crate::probe;
-use crate::record::{Flavour, Run, RunEnd, WorkloadRecord};
+use crate::record::{self, Flavour, Run, RunEnd, WorkloadRecord};
 use crate::report;
 use crate::store::{self, Store, StoreError};
 use crate::target::{self, Journal, Others, Server};
-use crate::terminal::Terminal;
+use crate::terminal::{self, Terminal};
 use crate::units::Ratio;
 use crate::workload;
 
@@ -69,7 +69,7 @@ impl Failure {
     fn reason(&self) -> String {
         self.error
             .as_ref()
-            .map_or_else(String::new, |error| format!("{error:#}"))
+            .map_or_else(String::new, |error| record::reason(&terminal::words(error)))
     }
 }
 
