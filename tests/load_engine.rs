@@ -7,6 +7,7 @@
 )]
 
 mod load_support;
+mod support;
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -22,7 +23,8 @@ use capbench::units::Span;
 use capbench::workload::{
     Access, Distribution, Generator, Group, Program, Statement, TableLayout, Transaction, Value,
 };
-use load_support::{Kind, Server, kinds, status};
+use load_support::{prepare, start, status};
+use support::{Kind, Server, kinds, mysql_5_6};
 
 #[derive(Default)]
 struct Watch {
@@ -265,71 +267,83 @@ fn consistent(outcome: &LoadOutcome) {
     assert_eq!(outcome.per_client.iter().sum::<u64>(), measured);
 }
 
+/// The old end: end-of-rows packets of the old kind, `mysql_native_password` without TLS, both protocols,
+/// errors and retries.
+#[test]
+fn the_oldest_server_carries_the_same_load() {
+    if let Some(kind) = mysql_5_6() {
+        counts_agree(kind);
+        deadlocks_are_tried_again(kind);
+    }
+}
+
 #[test]
 fn the_server_counts_what_the_client_counts() {
-    for kind in kinds() {
-        let server = Server::start(kind, &[]);
-        server.prepare(2, 1000);
-        for protocol in [Protocol::Prepared, Protocol::Text] {
-            let names = [
-                "Com_select",
-                "Com_update",
-                "Com_delete",
-                "Com_insert",
-                "Com_begin",
-                "Com_commit",
-            ];
-            let mut root = server.root();
-            let before = names.map(|name| status(&mut root, name));
-            let mut spec = spec(&server, read_write(), closed(4));
-            spec.options.protocol = protocol;
-            let (outcome, watch) = go(&spec);
-            consistent(&outcome);
-            assert_eq!(
-                outcome.status,
-                CellStatus::Completed,
-                "{:?}",
-                outcome.reason
-            );
-            assert_eq!(watch.connected.load(Ordering::SeqCst), 4);
-            assert_eq!(watch.intervals.load(Ordering::SeqCst), 4);
-            let after = names.map(|name| status(&mut root, name));
-            let count = |class: &str| {
-                outcome
-                    .statements
-                    .iter()
-                    .find(|s| s.class == class)
-                    .map_or(0, |s| s.count)
-            };
-            // In flight at the end: in no interval, but on the server.
-            let done = outcome.totals.done;
-            let drained = outcome.totals.drained;
-            let retries = sum(&outcome, |i| i.retries);
-            assert!(done > 20, "{done}");
-            let begun = after[4] - before[4];
-            assert_eq!(
-                begun,
-                outcome.totals.arrivals + retries,
-                "{kind:?} {protocol:?}"
-            );
-            assert_eq!(after[5] - before[5], done + drained);
-            if retries == 0 {
-                assert_eq!(after[0] - before[0], 14 * (done + drained));
-                assert_eq!(after[1] - before[1], 2 * (done + drained));
-                assert_eq!(after[2] - before[2], done + drained);
-                assert_eq!(after[3] - before[3], done + drained);
-            }
-            assert!(count("point_select") >= 10 * done);
-            assert!(count("commit") >= done);
-            assert_eq!(outcome.tls, "none");
+    kinds().into_iter().for_each(counts_agree);
+}
+
+fn counts_agree(kind: Kind) {
+    let server = start(kind, &[]);
+    prepare(&server, 2, 1000);
+    for protocol in [Protocol::Prepared, Protocol::Text] {
+        let names = [
+            "Com_select",
+            "Com_update",
+            "Com_delete",
+            "Com_insert",
+            "Com_begin",
+            "Com_commit",
+        ];
+        let mut root = server.root();
+        let before = names.map(|name| status(&mut root, name));
+        let mut spec = spec(&server, read_write(), closed(4));
+        spec.options.protocol = protocol;
+        let (outcome, watch) = go(&spec);
+        consistent(&outcome);
+        assert_eq!(
+            outcome.status,
+            CellStatus::Completed,
+            "{:?}",
+            outcome.reason
+        );
+        assert_eq!(watch.connected.load(Ordering::SeqCst), 4);
+        assert_eq!(watch.intervals.load(Ordering::SeqCst), 4);
+        let after = names.map(|name| status(&mut root, name));
+        let count = |class: &str| {
+            outcome
+                .statements
+                .iter()
+                .find(|s| s.class == class)
+                .map_or(0, |s| s.count)
+        };
+        // In flight at the end: in no interval, but on the server.
+        let done = outcome.totals.done;
+        let drained = outcome.totals.drained;
+        let retries = sum(&outcome, |i| i.retries);
+        assert!(done > 20, "{done}");
+        let begun = after[4] - before[4];
+        assert_eq!(
+            begun,
+            outcome.totals.arrivals + retries,
+            "{kind:?} {protocol:?}"
+        );
+        assert_eq!(after[5] - before[5], done + drained);
+        if retries == 0 {
+            assert_eq!(after[0] - before[0], 14 * (done + drained));
+            assert_eq!(after[1] - before[1], 2 * (done + drained));
+            assert_eq!(after[2] - before[2], done + drained);
+            assert_eq!(after[3] - before[3], done + drained);
         }
+        assert!(count("point_select") >= 10 * done);
+        assert!(count("commit") >= done);
+        assert_eq!(outcome.tls, "none");
     }
 }
 
 #[test]
 fn a_limit_of_events_is_met_exactly() {
-    let server = Server::start(Kind::MariaDb, &[]);
-    server.prepare(2, 1000);
+    let server = start(Kind::MariaDb, &[]);
+    prepare(&server, 2, 1000);
     let mut spec = spec(&server, point_select(), closed(8));
     spec.measure = Duration::from_secs(60);
     spec.events = Some(1000);
@@ -367,8 +381,8 @@ fn a_limit_of_events_is_met_exactly() {
 
 #[test]
 fn open_loop_keeps_its_rate_or_says_what_it_dropped() {
-    let server = Server::start(Kind::MariaDb, &[]);
-    server.prepare(2, 1000);
+    let server = start(Kind::MariaDb, &[]);
+    prepare(&server, 2, 1000);
     let open = |rate, backlog| Pace::Open {
         rate,
         clients: 4,
@@ -439,57 +453,59 @@ fn errors(outcome: &LoadOutcome, code: u16) -> u64 {
 
 #[test]
 fn deadlocks_are_rolled_back_and_tried_again() {
-    for kind in kinds() {
-        let server = Server::start(kind, &[]);
-        server.prepare(1, 1000);
-        let mut spec = spec(&server, deadlocks(), closed(16));
-        spec.tables = 1;
-        spec.rows = 6;
-        let mut root = server.root();
-        let rollbacks = status(&mut root, "Com_rollback");
-        let (outcome, _) = go(&spec);
-        consistent(&outcome);
-        assert_eq!(
-            outcome.status,
-            CellStatus::Completed,
-            "{:?}",
-            outcome.reason
-        );
-        let lost = errors(&outcome, 1213);
-        assert!(lost > 0 && outcome.totals.done > 0);
-        let retries = sum(&outcome, |i| i.retries);
-        assert_eq!(lost, retries + outcome.totals.failed);
-        // One more per client may be under way at the end.
-        let rollbacks = status(&mut root, "Com_rollback") - rollbacks;
-        assert!(
-            (lost..=lost + 16).contains(&rollbacks),
-            "{rollbacks} {lost}"
-        );
+    kinds().into_iter().for_each(deadlocks_are_tried_again);
+}
 
-        // Every committed transaction has added 3, no other has left anything.
-        let total: Option<u64> = mysql::prelude::Queryable::query_first(
-            &mut root,
-            "SELECT SUM(CAST(k AS SIGNED) - id) FROM bench.sbtest1",
-        )
-        .unwrap();
-        assert_eq!(
-            total,
-            Some(3 * (outcome.totals.done + outcome.totals.drained))
-        );
+fn deadlocks_are_tried_again(kind: Kind) {
+    let server = start(kind, &[]);
+    prepare(&server, 1, 1000);
+    let mut spec = spec(&server, deadlocks(), closed(16));
+    spec.tables = 1;
+    spec.rows = 6;
+    let mut root = server.root();
+    let rollbacks = status(&mut root, "Com_rollback");
+    let (outcome, _) = go(&spec);
+    consistent(&outcome);
+    assert_eq!(
+        outcome.status,
+        CellStatus::Completed,
+        "{:?}",
+        outcome.reason
+    );
+    let lost = errors(&outcome, 1213);
+    assert!(lost > 0 && outcome.totals.done > 0);
+    let retries = sum(&outcome, |i| i.retries);
+    assert_eq!(lost, retries + outcome.totals.failed);
+    // One more per client may be under way at the end.
+    let rollbacks = status(&mut root, "Com_rollback") - rollbacks;
+    assert!(
+        (lost..=lost + 16).contains(&rollbacks),
+        "{rollbacks} {lost}"
+    );
 
-        spec.options.retries = 0;
-        let (outcome, _) = go(&spec);
-        consistent(&outcome);
-        assert_eq!(errors(&outcome, 1213), outcome.totals.failed);
-        assert!(outcome.totals.failed > 0);
-        assert_eq!(sum(&outcome, |i| i.retries), 0);
-    }
+    // Every committed transaction has added 3, no other has left anything.
+    let total: Option<u64> = mysql::prelude::Queryable::query_first(
+        &mut root,
+        "SELECT SUM(CAST(k AS SIGNED) - id) FROM bench.sbtest1",
+    )
+    .unwrap();
+    assert_eq!(
+        total,
+        Some(3 * (outcome.totals.done + outcome.totals.drained))
+    );
+
+    spec.options.retries = 0;
+    let (outcome, _) = go(&spec);
+    consistent(&outcome);
+    assert_eq!(errors(&outcome, 1213), outcome.totals.failed);
+    assert!(outcome.totals.failed > 0);
+    assert_eq!(sum(&outcome, |i| i.retries), 0);
 }
 
 #[test]
 fn any_other_error_ends_the_cell_with_the_servers_words() {
-    let server = Server::start(Kind::MariaDb, &[]);
-    server.prepare(1, 100);
+    let server = start(Kind::MariaDb, &[]);
+    prepare(&server, 1, 100);
     for protocol in [Protocol::Prepared, Protocol::Text] {
         let mut spec = spec(&server, point_select(), closed(4));
         spec.options.protocol = protocol;
@@ -507,8 +523,8 @@ fn any_other_error_ends_the_cell_with_the_servers_words() {
 
 #[test]
 fn what_prevents_the_start_is_said_with_a_way_out() {
-    let server = Server::start(Kind::MariaDb, &["--max-connections=10"]);
-    server.prepare(2, 100);
+    let server = start(Kind::MariaDb, &["--max-connections=10"]);
+    prepare(&server, 2, 100);
     let fail = |change: &dyn Fn(&mut LoadSpec)| {
         let mut spec = spec(&server, point_select(), closed(4));
         change(&mut spec);
@@ -565,8 +581,8 @@ fn what_prevents_the_start_is_said_with_a_way_out() {
 #[test]
 fn a_server_that_crashes_and_comes_back_is_an_outage() {
     for kind in kinds() {
-        let mut server = Server::start(kind, &[]);
-        server.prepare(2, 1000);
+        let mut server = start(kind, &[]);
+        prepare(&server, 2, 1000);
         let mut spec = spec(&server, read_write(), closed(8));
         spec.measure = Duration::from_secs(20);
         spec.interval = Duration::from_secs(1);
@@ -607,8 +623,8 @@ fn a_server_that_crashes_and_comes_back_is_an_outage() {
 
 #[test]
 fn a_cell_ends_on_time_when_the_server_hangs() {
-    let server = Server::start(Kind::MariaDb, &[]);
-    server.prepare(2, 1000);
+    let server = start(Kind::MariaDb, &[]);
+    prepare(&server, 2, 1000);
     let mut spec = spec(&server, point_select(), closed(8));
     spec.options.drain_timeout = Span(Duration::from_millis(500));
     let (outcome, watch) = std::thread::scope(|scope| {
@@ -656,7 +672,7 @@ fn a_statement_that_outlives_the_drain_is_killed_on_the_server() {
         }
     }
     for kind in kinds() {
-        let server = Server::start(kind, &[]);
+        let server = start(kind, &[]);
         let long = program(
             "long",
             false,
@@ -691,8 +707,8 @@ fn a_statement_that_outlives_the_drain_is_killed_on_the_server() {
 #[test]
 fn prepared_statements_stay_within_their_bound() {
     for kind in kinds() {
-        let server = Server::start(kind, &["--max-prepared-stmt-count=40"]);
-        server.prepare(16, 100);
+        let server = start(kind, &["--max-prepared-stmt-count=40"]);
+        prepare(&server, 16, 100);
         let mut spec = spec(&server, point_select(), closed(4));
         spec.tables = 16;
         spec.rows = 100;
@@ -719,8 +735,8 @@ fn prepared_statements_stay_within_their_bound() {
 #[test]
 fn every_way_of_logging_in() {
     for kind in kinds() {
-        let server = Server::start(kind, &[]);
-        server.prepare(2, 100);
+        let server = start(kind, &[]);
+        prepare(&server, 2, 100);
         let mut root = server.root();
         let mut exec = |sql: &str| mysql::prelude::Queryable::query_drop(&mut root, sql).unwrap();
         let mut accounts = vec![("bench", "secret")];
@@ -733,7 +749,7 @@ fn every_way_of_logging_in() {
                 exec("GRANT ALL ON bench.* TO ed@'%'");
                 accounts.extend([("blank", ""), ("ed", "curve")]);
             }
-            Kind::MySql => {
+            Kind::MySql | Kind::MySql56 => {
                 exec("CREATE USER blank@'%' IDENTIFIED BY ''");
                 exec("GRANT ALL ON bench.* TO blank@'%'");
                 accounts.push(("blank", ""));
@@ -785,7 +801,7 @@ fn every_way_of_logging_in() {
 
 #[test]
 fn the_same_seed_asks_the_same_whatever_the_workers() {
-    let server = Server::start(Kind::MariaDb, &[]);
+    let server = start(Kind::MariaDb, &[]);
     let mut root = server.root();
     let mut exec = |sql: &str| mysql::prelude::Queryable::query_drop(&mut root, sql).unwrap();
     exec("CREATE TABLE bench.asked (client INT, draw BIGINT)");
@@ -880,8 +896,8 @@ fn bad_link(port: u16, stop: &Arc<std::sync::atomic::AtomicBool>) -> u16 {
 #[test]
 fn a_link_that_splits_and_cuts_loses_no_count() {
     for kind in kinds() {
-        let server = Server::start(kind, &[]);
-        server.prepare(2, 1000);
+        let server = start(kind, &[]);
+        prepare(&server, 2, 1000);
         for tls in [TlsMode::Disabled, TlsMode::Preferred] {
             let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
             let mut spec = spec(&server, read_write(), closed(6));
@@ -914,8 +930,8 @@ fn a_link_that_splits_and_cuts_loses_no_count() {
 
 #[test]
 fn thinking_is_not_latency() {
-    let server = Server::start(Kind::MariaDb, &[]);
-    server.prepare(2, 1000);
+    let server = start(Kind::MariaDb, &[]);
+    prepare(&server, 2, 1000);
     let mut program = point_select();
     program.think_time_ms = 50.0;
     let spec = spec(&server, program, closed(10));
@@ -937,8 +953,8 @@ fn thinking_is_not_latency() {
 
 #[test]
 fn another_attempt_has_the_same_parameters() {
-    let server = Server::start(Kind::MariaDb, &[]);
-    server.prepare(1, 1000);
+    let server = start(Kind::MariaDb, &[]);
+    prepare(&server, 1, 1000);
     let mut root = server.root();
     // Not transactional: what a lost attempt wrote stays.
     mysql::prelude::Queryable::query_drop(

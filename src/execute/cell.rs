@@ -268,3 +268,61 @@ pub(super) fn drive(
 ) -> Result<LoadOutcome, load::LoadError> {
     load::run(spec, observer, interrupt)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::ErrorCount;
+
+    #[test]
+    fn streams_depend_on_seed_workload_and_step_alone() {
+        let seed = |seed, workload, step| stream_seed(seed, workload, step);
+        let base = seed(42, "oltp_read_only", Step::Threads(8));
+        assert_eq!(base, seed(42, "oltp_read_only", Step::Threads(8)));
+        // Fixed for good: a plan asks the same questions next year.
+        assert_eq!(base, 3_295_271_983_952_355_169);
+        for other in [
+            seed(43, "oltp_read_only", Step::Threads(8)),
+            seed(42, "oltp_write_only", Step::Threads(8)),
+            seed(42, "oltp_read_only", Step::Threads(16)),
+            seed(42, "oltp_read_only", Step::Rate(PerSecond(8.0))),
+        ] {
+            assert_ne!(base, other);
+        }
+    }
+
+    #[test]
+    fn a_line_tells_an_interval_and_only_what_happened() {
+        let label = Label {
+            position: "3/10".into(),
+            text: "oltp_read_only 8 threads".into(),
+        };
+        let quiet = Interval::empty(10.0, 20.0, Phase::Measure);
+        let line = interval_line(&label, &quiet);
+        assert!(
+            line.contains("[3/10] oltp_read_only 8 threads") && line.contains("p95       n/a"),
+            "{line}"
+        );
+        assert!(
+            !line.contains("error") && !line.contains("discarded"),
+            "{line}"
+        );
+        let busy = Interval {
+            done: 1000,
+            reads: 5000,
+            retries: 1,
+            errors: vec![ErrorCount {
+                code: 1213,
+                statement: "index_update".into(),
+                count: 3,
+            }],
+            ..Interval::empty(0.0, 10.0, Phase::Discard)
+        };
+        let line = interval_line(&label, &busy);
+        assert!(
+            line.contains("100 tps") && line.contains("500 qps"),
+            "{line}"
+        );
+        assert!(line.ends_with("  3 errors  1 retry  (discarded)"), "{line}");
+    }
+}

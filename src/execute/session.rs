@@ -557,3 +557,30 @@ impl Operator for AtScreen<'_> {
         self.0.ask(request, self.1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn a_variable_that_moves_under_a_cell_is_named_with_both_values() {
+        let before = variables(&[("sync_binlog", "1"), ("gone", "x"), ("same", "y")]);
+        let after = variables(&[("sync_binlog", "0"), ("same", "y"), ("new", "z")]);
+        assert_eq!(
+            differences(&before, &after),
+            [
+                "gone = x was gone after the cell",
+                "sync_binlog changed from 1 to 0 during the cell",
+                "new = z appeared during the cell",
+            ]
+        );
+        assert!(differences(&after, &after).is_empty());
+    }
+}

@@ -79,7 +79,10 @@ fn the_next_run_ends_what_a_killed_one_left_behind() {
     let next = lab.run(&["check", "plan.toml"]).expect(0);
     next.says("left behind");
     test_kill_process(server).expect_err("the orphan is gone");
-    assert_eq!(crate::lab::entries(&lab.path("tmp")), [foreign.clone()]);
+    assert_eq!(
+        crate::lab::entries(&lab.path("tmp")),
+        std::slice::from_ref(&foreign)
+    );
     std::fs::remove_dir(foreign).unwrap();
     lab.assert_clean();
 }

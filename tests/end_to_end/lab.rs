@@ -247,9 +247,10 @@ pub(crate) fn all_files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 /// A table of a run folder: one map a row.
 pub(crate) fn csv_rows(path: &Path) -> Vec<std::collections::BTreeMap<String, String>> {
-    let mut reader = csv::Reader::from_path(path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+    let mut reader =
+        csv::Reader::from_path(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     reader
         .deserialize()
         .collect::<Result<_, _>>()
-        .unwrap_or_else(|e| panic!("{path:?}: {e}"))
+        .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }

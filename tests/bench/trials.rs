@@ -1,0 +1,187 @@
+//! The pairs: sysbench, capbench, sysbench, capbench …
+
+use anyhow::Result;
+use capbench::record::Flavour;
+
+use crate::report::{Better, Report, Row, Target};
+use crate::settings::Settings;
+use crate::subject::Subject;
+use crate::tools::{self, Measured, Tool, Trial};
+
+fn pairs(
+    settings: &Settings,
+    what: &str,
+    mut once: impl FnMut(Tool, usize) -> Result<Measured>,
+) -> Result<Vec<(Measured, Measured)>> {
+    let mut pairs = Vec::new();
+    for pair in 0..settings.pairs {
+        let theirs = once(Tool::Sysbench, pair)?;
+        let ours = once(Tool::Capbench, pair)?;
+        eprintln!(
+            "  {what}, pair {}: sysbench {:.0}/s, capbench {:.0}/s; CPU a query {:.2} and {:.2} µs",
+            pair + 1,
+            theirs.tps,
+            ours.tps,
+            theirs.cpu_per_query * 1e6,
+            ours.cpu_per_query * 1e6
+        );
+        pairs.push((theirs, ours));
+    }
+    Ok(pairs)
+}
+
+fn column(pairs: &[(Measured, Measured)], of: impl Fn(&Measured) -> f64) -> Vec<(f64, f64)> {
+    pairs.iter().map(|(a, b)| (of(a), of(b))).collect()
+}
+
+/// TPS and CPU of each workload at each number of clients.
+pub(crate) fn throughput(
+    settings: &Settings,
+    subject: &mut Subject,
+    report: &mut Report,
+) -> Result<()> {
+    subject.pin(settings.pin)?;
+    for workload in &settings.workloads {
+        for &clients in &settings.clients {
+            let what = format!("{workload} × {clients}");
+            subject.rest()?;
+            let pairs = pairs(settings, &what, |tool, pair| {
+                let trial = Trial {
+                    workload: workload.clone(),
+                    clients,
+                    seconds: settings.seconds,
+                    seed: 1 + pair as u64,
+                };
+                tools::measure(tool, &trial, settings, subject)
+            })?;
+            report.row(Row {
+                what: format!("{what}: transactions/s"),
+                values: column(&pairs, |m| m.tps),
+                scale: 1.0,
+                better: Better::Higher,
+                target: Some(Target {
+                    median: 1.0,
+                    end: Some(0.97),
+                }),
+            });
+            // The targets are stated for these numbers of clients.
+            let cpu = match clients {
+                16 => Some(1.0),
+                64 => Some(0.9),
+                256 => Some(0.6),
+                _ => None,
+            };
+            report.row(Row {
+                what: format!("{what}: client CPU a query, µs"),
+                values: column(&pairs, |m| m.cpu_per_query),
+                scale: 1e6,
+                better: Better::Lower,
+                target: cpu.map(Target::at),
+            });
+            report.row(Row {
+                what: format!("{what}: of it in user mode, µs"),
+                values: column(&pairs, |m| m.user_per_query),
+                scale: 1e6,
+                better: Better::Lower,
+                target: Some(Target::at(0.25)),
+            });
+            report.row(Row {
+                what: format!("{what}: peak memory, MiB"),
+                values: column(&pairs, |m| m.process.peak),
+                scale: 1.0 / f64::from(1 << 20),
+                better: Better::Lower,
+                target: None,
+            });
+        }
+    }
+    subject.pin(false)
+}
+
+/// Memory at many connections, and whether it grows.
+pub(crate) fn memory(
+    settings: &Settings,
+    subject: &mut Subject,
+    report: &mut Report,
+) -> Result<()> {
+    let clients = settings.memory_clients;
+    if clients == 0 {
+        return Ok(());
+    }
+    subject.pin(settings.pin)?;
+    let what = format!("oltp_point_select × {clients}");
+    let pairs = pairs(settings, &what, |tool, pair| {
+        let trial = Trial {
+            workload: "oltp_point_select".to_owned(),
+            clients,
+            seconds: settings.seconds,
+            seed: 1 + pair as u64,
+        };
+        tools::measure(tool, &trial, settings, subject)
+    })?;
+    let mib = 1.0 / f64::from(1 << 20);
+    report.row(Row {
+        what: format!("{what}: transactions/s"),
+        values: column(&pairs, |m| m.tps),
+        scale: 1.0,
+        better: Better::Higher,
+        target: None,
+    });
+    report.row(Row {
+        what: format!("{what}: peak memory, MiB"),
+        values: column(&pairs, |m| m.process.peak),
+        scale: mib,
+        better: Better::Lower,
+        target: Some(Target::at(0.1)),
+    });
+    report.row(Row {
+        what: format!("{what}: memory, last second over the middle"),
+        values: column(&pairs, |m| growth(&m.process.resident)),
+        scale: 1.0,
+        better: Better::Lower,
+        target: None,
+    });
+    subject.pin(false)
+}
+
+/// Resident memory a second before the end over that in the middle of the run.
+fn growth(resident: &[f64]) -> f64 {
+    let n = resident.len();
+    let at = |i: usize| resident.get(i).copied().unwrap_or(f64::NAN);
+    at(n.saturating_sub(n.min(10))) / at(n / 2)
+}
+
+/// Time to prepare four tables, and one table as large as all four.
+pub(crate) fn loading(
+    settings: &Settings,
+    subject: &mut Subject,
+    report: &mut Report,
+) -> Result<()> {
+    if settings.load_rows == 0 {
+        return Ok(());
+    }
+    // The target is stated as how many times faster.
+    let target = match subject.flavour()? {
+        Flavour::MariaDb => 1.0 / 1.6,
+        Flavour::MySql => 1.0 / 1.8,
+    };
+    for (tables, rows) in [(4, settings.load_rows), (1, 4 * settings.load_rows)] {
+        let mut values = Vec::new();
+        for pair in 0..settings.pairs {
+            let theirs = tools::prepare(Tool::Sysbench, tables, rows, settings, subject)?;
+            let ours = tools::prepare(Tool::Capbench, tables, rows, settings, subject)?;
+            eprintln!(
+                "  loading {tables} × {rows} rows, pair {}: sysbench {theirs:.2} s, capbench {ours:.2} s",
+                pair + 1
+            );
+            values.push((theirs, ours));
+        }
+        report.row(Row {
+            what: format!("preparing {tables} × {rows} rows, s"),
+            values,
+            scale: 1.0,
+            better: Better::Lower,
+            target: Some(Target::at(target)),
+        });
+    }
+    Ok(())
+}
