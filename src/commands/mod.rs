@@ -1,0 +1,14 @@
+//! The commands beside the run, and the run's edges.
+
+mod admission;
+mod dispatch;
+mod edges;
+mod failure;
+mod offline;
+mod on_server;
+
+pub(crate) use admission::{admit, open_server};
+pub(crate) use dispatch::{dispatch, listen};
+pub(crate) use edges::{close, create_store, finish, new_run, put_back, read_plan};
+pub(crate) use failure::{Failure, session_failure};
+pub(crate) use offline::list;

@@ -1,0 +1,176 @@
+//! The commands that ask a server: check, prepare, cleanup, restore, grants.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+
+use super::admission::{admit, open_server};
+use super::edges::{new_run, read_plan};
+use super::failure::{Failure, session_failure};
+use crate::cli::{Exit, FlavourArg};
+use crate::dataset;
+use crate::execute::{self, AtScreen, Session};
+use crate::interrupt::Interrupt;
+use crate::matrix;
+use crate::plan::{self, Loaded, Plan};
+use crate::record::Flavour;
+use crate::target::{self, Journal, Server};
+use crate::terminal::Terminal;
+
+/// `capbench check`.
+pub(super) fn check(
+    path: &Path,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
+    let loaded = read_plan(Some(path))?;
+    let plan = &loaded.plan;
+    let mut journal = Journal::in_memory();
+    let mut server = open_server(plan, &mut journal, terminal, interrupt)?;
+    let mut run = new_run(&loaded);
+    let admitted = admit(plan, &mut server, &mut run, terminal)
+        .and_then(|()| execute::outlook(plan, &mut server).map_err(session_failure));
+    let closed = server.close(&mut journal).map_err(Failure::run);
+    let outlook = admitted?;
+    closed?;
+    let estimate = matrix::estimate(plan);
+    Terminal::data(&format!(
+        "{outlook}\nok: {} cells, about {}; nothing was changed",
+        matrix::cells(plan).len(),
+        estimate.duration
+    ));
+    Ok(Exit::Passed)
+}
+
+/// `capbench prepare`.
+pub(super) fn prepare(
+    path: &Path,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
+    let loaded = read_plan(Some(path))?;
+    refuse_private(&loaded.plan, "prepare", "its data goes away with it")?;
+    with_server(&loaded, terminal, interrupt, |session| {
+        session.prepare().map_err(session_failure)?;
+        let facts = session.run.dataset.clone().unwrap_or_default();
+        Terminal::data(&format!(
+            "{} tables of {} rows ({}), {} with index",
+            facts.tables, facts.rows, facts.origin, facts.bytes
+        ));
+        Ok(Exit::Passed)
+    })
+}
+
+/// `capbench cleanup`.
+pub(super) fn cleanup(
+    path: &Path,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
+    let loaded = read_plan(Some(path))?;
+    refuse_private(&loaded.plan, "cleanup", "it leaves nothing behind")?;
+    let mut journal = Journal::in_memory();
+    let server = open_server(&loaded.plan, &mut journal, terminal, interrupt)?;
+    let dropped = dataset::cleanup(server.admin_endpoint(), &loaded.plan.target.database)
+        .map_err(Failure::run);
+    server.close(&mut journal).map_err(Failure::run)?;
+    Terminal::data(&dropped?.to_string());
+    Ok(Exit::Passed)
+}
+
+fn refuse_private(plan: &Plan, command: &str, why: &str) -> Result<(), Failure> {
+    match plan.target.place {
+        plan::Place::Server(_) => Ok(()),
+        plan::Place::Managed(_) => Err(Failure::input(anyhow!(
+            "`{command}` has nothing to do for a private server: {why}\nhint: run the plan itself, or give it a [target] with host or socket"
+        ))),
+    }
+}
+
+/// Opens the server, admits the plan, and closes the server again whatever `work` brings.
+fn with_server(
+    loaded: &Loaded,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+    work: impl FnOnce(&mut Session<'_>) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let plan = &loaded.plan;
+    let mut journal = Journal::in_memory();
+    let mut server = open_server(plan, &mut journal, terminal, interrupt)?;
+    let mut run = new_run(loaded);
+    let done = admit(plan, &mut server, &mut run, terminal).and_then(|()| {
+        let mut session = Session {
+            plan,
+            server: &mut server,
+            journal: &mut journal,
+            run: &mut run,
+            save: &mut |_| Ok(()),
+            terminal,
+            interrupt,
+            resolved: None,
+        };
+        work(&mut session)
+    });
+    server.close(&mut journal).map_err(Failure::run)?;
+    done
+}
+
+/// `capbench restore`.
+pub(super) fn restore(
+    dir: &Path,
+    plan: Option<&Path>,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
+    let path = dir.join("journal.jsonl");
+    let pending = Journal::read_pending(&path).map_err(Failure::input)?;
+    if pending.is_empty() {
+        Terminal::data("nothing to put back: every change in the journal was undone");
+        return Ok(Exit::Passed);
+    }
+    let loaded = read_plan(Some(plan.unwrap_or(&dir.join("plan.toml"))))?;
+    let mut journal = Journal::create(&path).map_err(Failure::run)?;
+    let names: Vec<String> = pending
+        .iter()
+        .map(|entry| format!("{} {}", entry.action, entry.name))
+        .collect();
+    if let plan::Place::Managed(managed) = &loaded.plan.target.place {
+        // A private server takes its settings with it.
+        target::end_orphans(managed.directory.as_deref());
+        for entry in &pending {
+            journal.undone(entry.seq).map_err(Failure::run)?;
+        }
+    } else {
+        let mut server = open_server(&loaded.plan, &mut journal, terminal, interrupt)?;
+        server.adopt(pending);
+        let restored = server.restore(&mut journal, &AtScreen(terminal, interrupt));
+        let closed = server.close(&mut journal);
+        restored.and(closed).map_err(Failure::run)?;
+    }
+    Terminal::data(&format!("put back: {}", names.join(", ")));
+    Ok(Exit::Passed)
+}
+
+/// `capbench grants`.
+pub(super) fn grants(
+    path: &Path,
+    flavour: Option<FlavourArg>,
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
+    let loaded = read_plan(Some(path))?;
+    let flavour = match flavour {
+        Some(FlavourArg::Mysql) => Flavour::MySql,
+        Some(FlavourArg::Mariadb) => Flavour::MariaDb,
+        None => {
+            let mut journal = Journal::in_memory();
+            let asked = Server::open(&loaded.plan, &mut journal, interrupt).map_err(|error| {
+                Failure::run(anyhow!("cannot ask the server for its flavour: {error}\nhint: state it: --flavour mysql or --flavour mariadb"))
+            })?;
+            let flavour = asked.flavour();
+            asked.close(&mut journal).map_err(Failure::run)?;
+            flavour
+        }
+    };
+    Terminal::data(&target::grants(&loaded.plan, flavour));
+    Ok(Exit::Passed)
+}
