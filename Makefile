@@ -6,14 +6,14 @@ MYSQL := target/servers/mysql-9.7/mysqld
 .PHONY: demo test lint bench bench-quick mysql bless clean help
 
 help: ## Show the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
 demo: ## Install what is missing, build, run the quickstart on a private throw-away server
 	@sh tests/servers/need.sh mariadb
 	$(CARGO) build --release --locked
 	./target/release/capbench plans/quickstart.toml
 
-test: ## Run all tests (needs MariaDB; MySQL 9.7 too where tests/servers/mysql-9.7.sh has been run)
+test: ## Run all tests (needs MariaDB; MySQL 9.7 too after `make mysql`, 5.6 after `make mysql56`)
 	@sh tests/servers/need.sh mariadb
 	$(CARGO) test --locked --no-fail-fast
 
@@ -35,6 +35,10 @@ mysql: $(MYSQL) ## Put a private MySQL 9.7 into target/ for the tests (root, 30 
 
 $(MYSQL):
 	sh tests/servers/mysql-9.7.sh
+
+.PHONY: mysql56
+mysql56: ## Put a private MySQL 5.6 into target/ for the tests, where npm is there to fetch it
+	@sh tests/servers/mysql-5.6.sh || echo "skipped: the tests run without MySQL 5.6"
 
 bless: ## Rewrite what is generated from the code: plans/reference.toml, docs/plan.md, snapshots
 	CAPBENCH_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked

@@ -78,7 +78,7 @@ pub struct RunArgs {
     /// The plan to run: a TOML file (see plans/reference.toml)
     #[arg(required = true, value_name = "PLAN")]
     pub plan: Option<PathBuf>,
-    /// Folder of this run; must not exist or be empty [default: reports/<plan name>-<UTC time>]
+    /// Folder of this run, new or empty [default: reports/<plan name>-<UTC time>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// No progress; only errors, warnings and the result
@@ -116,6 +116,15 @@ pub enum Command {
         #[arg(value_name = "PLAN")]
         plan: PathBuf,
     },
+    /// Put back what a run that was killed left changed on its server, from the run's journal
+    Restore {
+        /// The folder of the run
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+        /// The plan where it stood, when it names files beside it [default: DIR/plan.toml]
+        #[arg(long, value_name = "PLAN")]
+        plan: Option<PathBuf>,
+    },
     /// Write the report of a run again, from its records alone
     Report {
         /// The folder of a run
@@ -127,7 +136,7 @@ pub enum Command {
     },
     /// Find the knee of a concurrency ladder in a CSV file
     Knee {
-        /// Columns threads and tps (or qps), optionally avg_ms, p95_ms, p99_ms; `-` reads standard input
+        /// Columns threads and tps (or qps), optionally `avg_ms`, `p95_ms`, `p99_ms`; `-` reads standard input
         #[arg(value_name = "FILE.csv")]
         file: PathBuf,
         /// Gain in throughput per doubling of threads below which more threads do not pay, for example 20%
@@ -164,7 +173,7 @@ pub enum WorkloadCommand {
         /// A built-in name, or a file ending in .toml
         #[arg(value_name = "NAME")]
         name: String,
-        /// An option of the workload, for example -o point_selects=1
+        /// An option of the workload, for example -o `point_selects=1`
         #[arg(short, long = "option", value_name = "NAME=VALUE")]
         options: Vec<String>,
     },

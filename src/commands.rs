@@ -1,5 +1,6 @@
 //! The commands beside the run, and the run's edges: reading the plan, admission, putting back, the exit code.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -7,7 +8,7 @@ use anyhow::anyhow;
 use crate::analysis::{self, Findings, knee_csv};
 use crate::cli::{Command, Exit, FlavourArg, RunArgs, WorkloadCommand};
 use crate::dataset;
-use crate::execute::{self, Session};
+use crate::execute::{self, AtScreen, Session};
 use crate::interrupt::Interrupt;
 use crate::matrix::{self, Cell};
 use crate::plan::{self, Loaded, Plan, Reset, Warning};
@@ -15,7 +16,7 @@ use crate::probe;
 use crate::record::{Flavour, Run, RunEnd, WorkloadRecord};
 use crate::report;
 use crate::store::{self, Store, StoreError};
-use crate::target::{self, Journal, Server};
+use crate::target::{self, Journal, Others, Server};
 use crate::terminal::Terminal;
 use crate::units::Ratio;
 use crate::workload;
@@ -100,6 +101,7 @@ pub(crate) fn dispatch(
         Command::Check { plan, list: false } => check(&plan, terminal, interrupt),
         Command::Prepare { plan, quiet: _ } => prepare(&plan, terminal, interrupt),
         Command::Cleanup { plan } => cleanup(&plan, terminal, interrupt),
+        Command::Restore { dir, plan } => restore(&dir, plan.as_deref(), terminal, interrupt),
         Command::Report { dir, template } => report_again(&dir, template.as_deref()),
         Command::Knee { file, gain, json } => knee(&file, &gain, json),
         Command::Workload { command } => workloads(command),
@@ -134,16 +136,25 @@ pub(crate) fn list(plan: &Plan, cells: &[Cell]) -> Exit {
         |bytes| format!("about {bytes} for data and index, and as much again for a moment where the server keeps undo, redo and binary log"),
     );
     Terminal::data(&format!(
-        "{table}\n\n{} cells of {} discard + {} measured, {} warm-up before each variant, {} loads, {} restarts\nestimated time: {}\nestimated disk: {data}",
+        "{}\n\n{} cells of {} discard + {} measured, {} warm-up before each variant, data loaded {}, server restarted {}\nestimated time: {}\nestimated disk: {data}",
+        table.trim_fmt(),
         cells.len(),
         plan.ladder.discard,
         plan.ladder.measure,
         plan.warmup.duration,
-        estimate.loads,
-        estimate.restarts,
+        times(estimate.loads),
+        times(estimate.restarts),
         estimate.duration,
     ));
     Exit::Passed
+}
+
+fn times(n: u32) -> String {
+    match n {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        n => format!("{n} times"),
+    }
 }
 
 /// The folder of this run.
@@ -158,9 +169,12 @@ pub(crate) fn create_store(args: &RunArgs, loaded: &Loaded) -> Result<Store, Fai
         jiff::Timestamp::now(),
         loaded.source.as_bytes(),
     )
-    .map_err(|error| match args.out.is_some() && error.is_taken() {
-        true => Failure::input(error),
-        false => Failure::run(error),
+    .map_err(|error| {
+        if args.out.is_some() && error.is_taken() {
+            Failure::input(error)
+        } else {
+            Failure::run(error)
+        }
     })
 }
 
@@ -172,18 +186,28 @@ pub(crate) fn open_server(
     interrupt: &Interrupt,
 ) -> Result<Server, Failure> {
     terminal.say(match &plan.target.place {
-        plan::Place::Managed(_) => "starting a private server".to_owned(),
+        plan::Place::Managed(managed) => {
+            for folder in target::end_orphans(managed.directory.as_deref()) {
+                terminal.say(format_args!(
+                    "removed a private server that a killed capbench had left behind in {}",
+                    folder.display()
+                ));
+            }
+            "starting a private server".to_owned()
+        }
         plan::Place::Server(place) => format!("connecting to {}", place.address),
     });
-    let server =
-        Server::open(plan, journal, interrupt).map_err(|error| match error.is_interrupt() {
-            true => Failure::interrupted(),
-            false => Failure::run(error),
-        })?;
+    let server = Server::open(plan, journal, interrupt).map_err(|error| {
+        if error.is_interrupt() {
+            Failure::interrupted()
+        } else {
+            Failure::run(error)
+        }
+    })?;
     let identity = server.identity();
     terminal.say(format_args!(
-        "{} {} at {}",
-        identity.comment, identity.version, identity.address
+        "{} {}, {}",
+        identity.flavour, identity.version, identity.address
     ));
     Ok(server)
 }
@@ -202,7 +226,7 @@ pub(crate) fn admit(
     run.warnings
         .iter()
         .for_each(|warning| terminal.warning(warning));
-    let problems = refusals(plan, server)?;
+    let problems = refusals(plan, server, terminal)?;
     if problems.is_empty() {
         return Ok(());
     }
@@ -212,15 +236,51 @@ pub(crate) fn admit(
     )))
 }
 
-fn refusals(plan: &Plan, server: &mut Server) -> Result<Vec<String>, Failure> {
+/// What keeps the plan from running on this server, one line each; lesser limits are said and passed.
+fn refusals(plan: &Plan, server: &mut Server, terminal: &Terminal) -> Result<Vec<String>, Failure> {
     let mut found: Vec<String> = target::check_support(plan, server)
         .map_err(Failure::run)?
         .iter()
         .map(ToString::to_string)
         .collect();
-    let limits = target::preflight(plan, server).map_err(Failure::run)?;
-    found.extend(limits.iter().map(ToString::to_string));
+    found.extend(intrusion(plan, server)?);
+    for limit in target::preflight(plan, server).map_err(Failure::run)? {
+        if limit.blocking {
+            found.push(limit.to_string());
+        } else {
+            terminal.say(format_args!("note: {limit}"));
+        }
+    }
     Ok(found)
+}
+
+/// Why the load would intrude on others: who is seen is named, and what cannot be seen is not "nobody".
+fn intrusion(plan: &Plan, server: &mut Server) -> Result<Option<String>, Failure> {
+    /// As many sessions as a person reads.
+    const NAMED: usize = 8;
+    if plan.guard.allow_other_clients || server.is_managed() {
+        return Ok(None);
+    }
+    let hint = "hint: run it when nobody else uses the server, or state allow_other_clients = true under [guard]";
+    Ok(match target::others(server).map_err(Failure::run)? {
+        Others::Unseen => Some(format!(
+            "other clients cannot be seen: the account of the control connections lacks the PROCESS privilege\n{hint}, or grant PROCESS (`capbench grants`)"
+        )),
+        Others::Seen(others) if others.is_empty() => None,
+        Others::Seen(others) => {
+            let more = others.len().saturating_sub(NAMED);
+            let named = others[..others.len() - more].join(", ");
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            Some(format!(
+                "{} other clients are connected: {named}{more}\n{hint}",
+                others.len()
+            ))
+        }
+    })
 }
 
 /// The plan's own warnings and those of server and load machine, each once.
@@ -317,10 +377,47 @@ fn with_server(
 }
 
 pub(crate) fn session_failure(error: execute::SessionError) -> Failure {
-    match error.is_interrupt() {
-        true => Failure::interrupted(),
-        false => Failure::run(error),
+    if error.is_interrupt() {
+        Failure::interrupted()
+    } else {
+        Failure::run(error)
     }
+}
+
+/// `capbench restore`.
+fn restore(
+    dir: &Path,
+    plan: Option<&Path>,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
+    let path = dir.join("journal.jsonl");
+    let pending = Journal::read_pending(&path).map_err(Failure::input)?;
+    if pending.is_empty() {
+        Terminal::data("nothing to put back: every change in the journal was undone");
+        return Ok(Exit::Passed);
+    }
+    let loaded = read_plan(Some(plan.unwrap_or(&dir.join("plan.toml"))))?;
+    let mut journal = Journal::create(&path).map_err(Failure::run)?;
+    let names: Vec<String> = pending
+        .iter()
+        .map(|entry| format!("{} {}", entry.action, entry.name))
+        .collect();
+    if let plan::Place::Managed(managed) = &loaded.plan.target.place {
+        // A private server takes its settings with it.
+        target::end_orphans(managed.directory.as_deref());
+        for entry in &pending {
+            journal.undone(entry.seq).map_err(Failure::run)?;
+        }
+    } else {
+        let mut server = open_server(&loaded.plan, &mut journal, terminal, interrupt)?;
+        server.adopt(pending);
+        let restored = server.restore(&mut journal, &AtScreen(terminal, interrupt));
+        let closed = server.close(&mut journal);
+        restored.and(closed).map_err(Failure::run)?;
+    }
+    Terminal::data(&format!("put back: {}", names.join(", ")));
+    Ok(Exit::Passed)
 }
 
 /// `capbench report`.
@@ -335,18 +432,20 @@ fn report_again(dir: &Path, template: Option<&Path>) -> Result<Exit, Failure> {
 /// `capbench knee`.
 fn knee(file: &Path, gain: &str, json: bool) -> Result<Exit, Failure> {
     let shown = file.display();
-    let text = match file.as_os_str() == "-" {
-        true => std::io::read_to_string(std::io::stdin()),
-        false => std::fs::read_to_string(file),
+    let text = if file.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(file)
     };
     let text = text.map_err(|error| Failure::input(anyhow!("cannot read {shown}: {error}")))?;
     let gain = Ratio::parse(gain).map_err(|why| Failure::input(anyhow!("--gain: {why}")))?;
     let points =
         knee_csv::read(&text).map_err(|error| Failure::input(anyhow!("{shown}: {error}")))?;
     let knee = analysis::knee::from_points(&points, gain);
-    Terminal::data(&match json {
-        true => knee_csv::knee_json(&knee).to_string(),
-        false => knee_csv::knee_text(&knee),
+    Terminal::data(&if json {
+        knee_csv::knee_json(&knee).to_string()
+    } else {
+        knee_csv::knee_text(&knee)
     });
     Ok(Exit::Passed)
 }
@@ -360,7 +459,7 @@ fn workloads(command: WorkloadCommand) -> Result<Exit, Failure> {
             for (name, description) in workload::describe() {
                 table.add_row([name.to_owned(), description]);
             }
-            Terminal::data(&table.to_string());
+            Terminal::data(&table.trim_fmt());
         }
         WorkloadCommand::Show { name, options } => {
             let mut values = workload::WorkloadOptions::new();
@@ -412,10 +511,7 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         format: store::FORMAT,
         tool: format!("capbench {}", env!("CARGO_PKG_VERSION")),
         name: plan.name.clone(),
-        plan_sha256: sha2::Sha256::digest(&loaded.source)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect(),
+        plan_sha256: hexadecimal(&sha2::Sha256::digest(&loaded.source)),
         command: command_line(),
         seed: plan.seed,
         started_at: now(),
@@ -466,6 +562,14 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         cells: Vec::new(),
         unavailable: Vec::new(),
     }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn now() -> String {
@@ -540,7 +644,7 @@ pub(crate) fn finish(
     Terminal::data(&report::terminal_table(run, findings));
     saved.map_err(Failure::run)?;
     let written = written.map_err(Failure::run)?;
-    Terminal::data(&format!("{}\n\n{written}", findings.headline.sentence));
+    Terminal::data(&format!("\n{written}"));
     match failure {
         Some(failure) => Err(failure),
         None => Ok(Exit::from_code(findings.headline.exit_code)),

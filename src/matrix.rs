@@ -61,21 +61,6 @@ pub fn visits(cells: &[Cell]) -> impl Iterator<Item = &[Cell]> {
     cells.chunk_by(|a, b| (a.repeat, a.variant) == (b.repeat, b.variant))
 }
 
-/// The largest number of clients that any cell or the warm-up connects.
-pub fn max_clients(plan: &Plan) -> u32 {
-    let warmup = if plan.warmup.workload.is_some() {
-        plan.warmup.threads
-    } else {
-        0
-    };
-    cells(plan)
-        .iter()
-        .map(|cell| cell.clients)
-        .max()
-        .unwrap_or(0)
-        .max(warmup)
-}
-
 /// What a run will take, as far as the plan alone can tell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
@@ -139,10 +124,19 @@ pub fn estimate(plan: &Plan) -> Estimate {
         + f64::from(restarts) * RESTART_SECONDS
         + f64::from(loads) * load_seconds;
     Estimate {
-        duration: Span(Duration::from_secs_f64(seconds.ceil())),
+        duration: Span(Duration::from_secs_f64(rounded_up(seconds))),
         data: data.map(bytes),
         restarts,
         loads,
+    }
+}
+
+/// An estimate is not known to the second: whole minutes from ten minutes on.
+fn rounded_up(seconds: f64) -> f64 {
+    if seconds < 600.0 {
+        seconds.ceil()
+    } else {
+        (seconds / 60.0).ceil() * 60.0
     }
 }
 
@@ -178,4 +172,79 @@ fn stated_buffer_pool(plan: &Plan) -> Option<Bytes> {
 )]
 fn bytes(value: f64) -> Bytes {
     Bytes(value.max(0.0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn plan(more: &str) -> Plan {
+        let text = format!(
+            "name = \"t\"\n[target.managed]\n[dataset]\ntables = 4\nrows = 1_000_000\n\
+             [warmup]\nduration = \"60s\"\nthreads = 8\n{more}"
+        );
+        crate::plan::parse(&text, "t.toml", Path::new("")).unwrap()
+    }
+
+    const TWO_VARIANTS: &str = "[ladder]\nworkloads = [\"oltp_read_only\", \"oltp_write_only\"]\n\
+         threads = [1, 4]\nmeasure = \"120s\"\nrepeats = 2\n\
+         [[variant]]\nname = \"A\"\n[[variant]]\nname = \"B\"\nset = { sync_binlog = 0 }\nrestart = true\n";
+
+    #[test]
+    fn the_ladder_ascends_and_passes_turn_around() {
+        let plan = plan(TWO_VARIANTS);
+        let cells = cells(&plan);
+        let order: Vec<String> = cells
+            .iter()
+            .map(|c| {
+                let variant = &plan.variants[c.variant].name;
+                let workload = &plan.ladder.workloads[c.workload].name[5..6];
+                format!("{}{variant}{workload}{}", c.repeat, c.clients)
+            })
+            .collect();
+        assert_eq!(
+            order.join(" "),
+            "1Ar1 1Ar4 1Aw1 1Aw4 1Br1 1Br4 1Bw1 1Bw4 2Br1 2Br4 2Bw1 2Bw4 2Ar1 2Ar4 2Aw1 2Aw4"
+        );
+        assert!(
+            cells
+                .iter()
+                .zip(1..)
+                .all(|(cell, index)| cell.index == index)
+        );
+        let visits: Vec<usize> = visits(&cells).map(|visit| visit[0].variant).collect();
+        assert_eq!(visits, [0, 1, 1, 0]);
+    }
+
+    #[test]
+    fn an_estimate_counts_warm_ups_restarts_and_loads() {
+        let estimate = estimate(&plan(TWO_VARIANTS));
+        assert_eq!((estimate.restarts, estimate.loads), (2, 4));
+        assert_eq!(estimate.data, Some(Bytes(4_000_000 * 235)));
+        // 16 cells of 10 + 120 + 0.3 s, 4 warm-ups of 60 s, 2 restarts, 4 loads of 26.7 s: 2447 s.
+        assert_eq!(estimate.duration.to_string(), "41m");
+    }
+
+    #[test]
+    fn an_open_loop_connects_its_clients_at_every_rate() {
+        let plan =
+            plan("[ladder]\nworkloads = [\"oltp_read_only\"]\nrates = [100, 200]\nclients = 64\n");
+        assert!(cells(&plan).iter().all(|cell| cell.clients == 64));
+    }
+
+    #[test]
+    fn a_size_in_buffer_pools_is_known_for_a_private_server_only() {
+        let of = |target: &str| {
+            let text = format!(
+                "name = \"t\"\n{target}\n[dataset]\nsize = \"2x buffer_pool\"\n\
+                 [ladder]\nworkloads = [\"oltp_read_only\"]\nthreads = [1]\n\
+                 [[variant]]\nname = \"A\"\n[[variant]]\nname = \"B\"\nset = {{ innodb_buffer_pool_size = \"1GiB\" }}\n"
+            );
+            estimate(&crate::plan::parse(&text, "t.toml", Path::new("")).unwrap()).data
+        };
+        assert_eq!(of("[target.managed]"), Some(Bytes(2 << 30)));
+        assert_eq!(of("[target]\nhost = \"db\"\nuser = \"u\""), None);
+    }
 }

@@ -231,6 +231,15 @@ pub enum Flavour {
     MariaDb,
 }
 
+impl std::fmt::Display for Flavour {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::MySql => "MySQL",
+            Self::MariaDb => "MariaDB",
+        })
+    }
+}
+
 /// Who the server is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerIdentity {

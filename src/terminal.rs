@@ -150,7 +150,7 @@ impl Terminal {
         let now = Instant::now();
         Bar {
             terminal: self,
-            bar,
+            shown: bar,
             label: label.to_owned(),
             what,
             first,
@@ -165,7 +165,7 @@ impl Terminal {
 #[derive(Debug)]
 pub struct Bar<'t> {
     terminal: &'t Terminal,
-    bar: Option<ProgressBar>,
+    shown: Option<ProgressBar>,
     label: String,
     what: &'static str,
     /// Steps that were done before this bar began; they tell nothing about the rate.
@@ -178,7 +178,7 @@ pub struct Bar<'t> {
 impl Bar<'_> {
     /// `done` steps are done.
     pub fn at(&self, done: u64) {
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = &self.shown {
             bar.set_position(done);
             return;
         }
@@ -208,7 +208,7 @@ impl Drop for Bar<'_> {
             .bar
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = None;
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = &self.shown {
             bar.finish_and_clear();
         }
     }

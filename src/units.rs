@@ -117,6 +117,17 @@ impl fmt::Display for PerSecond {
 #[serde(transparent)]
 pub struct Ratio(pub f64);
 
+/// A multiple of something, such as data of the buffer pool: `2.5`, small ones as `0.017`.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Multiple(pub f64);
+
+impl fmt::Display for Multiple {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = if self.0 < 0.1 { 3 } else { 1 };
+        write!(f, "{:.digits$}", self.0)
+    }
+}
+
 impl Ratio {
     /// Reads `"20%"` or `"0.2"`; a whole number without `%` is refused, since `1` may mean 1 % or all.
     ///

@@ -6,6 +6,7 @@
 )]
 
 mod dataset_support;
+mod support;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,26 +17,24 @@ use capbench::plan::{DataSize, Plan, Reset};
 use capbench::record::DatasetFacts;
 use capbench::units::Bytes;
 use capbench::workload::{Access, Distribution, TableLayout};
-use dataset_support::{PrivateServer, mysql_binary, plan};
+use dataset_support::{endpoint, plan, start, value};
 use mysql::prelude::Queryable as _;
+use support::{Kind, Server, kinds};
 
 #[test]
 fn on_mariadb() {
-    let server = PrivateServer::mariadb(&["--innodb-buffer-pool-size=64M"]);
-    all(&server);
+    all(&start(Kind::MariaDb));
 }
 
 #[test]
 fn on_mysql() {
-    let Some(binary) = mysql_binary() else {
-        eprintln!("skipped: no MySQL server (see tests/servers/mysql-9.7.sh)");
-        return;
-    };
-    let server = PrivateServer::mysql(&binary, &["--innodb-buffer-pool-size=64M"]);
-    all(&server);
+    // Says so when there is none.
+    if kinds().contains(&Kind::MySql) {
+        all(&start(Kind::MySql));
+    }
 }
 
-fn all(server: &PrivateServer) {
+fn all(server: &Server) {
     loads_and_proves(server);
     both_ways_give_the_same_rows(server);
     reuses_what_fits(server);
@@ -55,13 +54,13 @@ fn resolved(plan: &Plan) -> Resolved {
 }
 
 fn prepare_layout(
-    server: &PrivateServer,
+    server: &Server,
     plan: &Plan,
     layout: TableLayout,
 ) -> Result<DatasetFacts, DatasetError> {
     let (silent, interrupt) = (Silent, Interrupt::new());
     dataset::prepare(
-        &server.endpoint(),
+        &endpoint(server),
         plan,
         layout,
         &resolved(plan),
@@ -70,20 +69,23 @@ fn prepare_layout(
     )
 }
 
-fn prepare(server: &PrivateServer, plan: &Plan) -> Result<DatasetFacts, DatasetError> {
+fn prepare(server: &Server, plan: &Plan) -> Result<DatasetFacts, DatasetError> {
     prepare_layout(server, plan, TableLayout::Standard)
 }
 
-fn verify(server: &PrivateServer, plan: &Plan, rows: u64) -> Result<(), DatasetError> {
-    dataset::verify(&server.endpoint(), plan, rows, &Silent, &Interrupt::new())
+fn verify(server: &Server, plan: &Plan, rows: u64) -> Result<(), DatasetError> {
+    dataset::verify(&endpoint(server), plan, rows, &Silent, &Interrupt::new())
 }
 
 /// Rows, ids, keys and a checksum of a table.
-fn image(server: &PrivateServer, table: &str) -> String {
-    server.value(&format!(
-        "SELECT CONCAT_WS(' ', COUNT(*), MIN(id), MAX(id), COUNT(DISTINCT k), SUM(k), \
+fn image(server: &Server, table: &str) -> String {
+    value(
+        server,
+        &format!(
+            "SELECT CONCAT_WS(' ', COUNT(*), MIN(id), MAX(id), COUNT(DISTINCT k), SUM(k), \
          BIT_XOR(CRC32(CONCAT_WS(',', id, k, c, pad)))) FROM {table}"
-    ))
+        ),
+    )
 }
 
 #[derive(Default)]
@@ -103,12 +105,12 @@ impl Progress for Watch {
     }
 }
 
-fn loads_and_proves(server: &PrivateServer) {
+fn loads_and_proves(server: &Server) {
     let plan = plan("proved", 52_345);
     let watch = Watch::default();
     let interrupt = Interrupt::new();
     let facts = dataset::prepare(
-        &server.endpoint(),
+        &endpoint(server),
         &plan,
         TableLayout::Standard,
         &resolved(&plan),
@@ -133,7 +135,8 @@ fn loads_and_proves(server: &PrivateServer) {
     verify(server, &plan, 52_345).unwrap();
     // The shape of sysbench's rows.
     assert_eq!(
-        server.value(
+        value(
+            server,
             "SELECT CONCAT_WS(' ', MIN(LENGTH(c)), MAX(LENGTH(c)), MIN(LENGTH(pad)), MAX(LENGTH(pad)), \
              SUM(c REGEXP '^([0-9]{11}-){9}[0-9]{11}$'), SUM(pad REGEXP '^([0-9]{11}-){4}[0-9]{11}$'), \
              MIN(k) >= 1, MAX(k) <= 52345) FROM proved.sbtest2"
@@ -141,7 +144,8 @@ fn loads_and_proves(server: &PrivateServer) {
         "119 119 59 59 52345 52345 1 1"
     );
     assert_eq!(
-        server.value(
+        value(
+            server,
             "SELECT GROUP_CONCAT(CONCAT_WS(':', index_name, column_name) ORDER BY index_name) \
              FROM information_schema.statistics WHERE table_schema = 'proved' AND table_name = 'sbtest2'"
         ),
@@ -153,7 +157,7 @@ fn loads_and_proves(server: &PrivateServer) {
         image(server, "proved.sbtest2")
     );
     server.run("INSERT INTO proved.sbtest1 (k, c, pad) VALUES (1, 'c', 'pad')");
-    assert_eq!(server.value("SELECT MAX(id) FROM proved.sbtest1"), "52346");
+    assert_eq!(value(server, "SELECT MAX(id) FROM proved.sbtest1"), "52346");
     let error = verify(server, &plan, 52_345).unwrap_err().to_string();
     assert!(
         error.contains("`sbtest1`") && error.contains("52346 rows, not 52345"),
@@ -168,7 +172,7 @@ fn loads_and_proves(server: &PrivateServer) {
     );
 }
 
-fn both_ways_give_the_same_rows(server: &PrivateServer) {
+fn both_ways_give_the_same_rows(server: &Server) {
     let mut one = plan("by_infile", 51_000);
     one.access = Access {
         distribution: Distribution::Special { pct: 1, res: 75 },
@@ -195,17 +199,17 @@ fn both_ways_give_the_same_rows(server: &PrivateServer) {
     cleanup_all(server, &["by_infile", "by_insert"]);
 }
 
-fn cleanup_all(server: &PrivateServer, databases: &[&str]) {
+fn cleanup_all(server: &Server, databases: &[&str]) {
     for database in databases {
         assert!(
-            dataset::cleanup(&server.endpoint(), database)
+            dataset::cleanup(&endpoint(server), database)
                 .unwrap()
                 .database
         );
     }
 }
 
-fn reuses_what_fits(server: &PrivateServer) {
+fn reuses_what_fits(server: &Server) {
     let plan = plan("reused", 5_000);
     assert_eq!(prepare(server, &plan).unwrap().origin, "loaded");
     let again = prepare(server, &plan).unwrap();
@@ -227,7 +231,7 @@ fn reuses_what_fits(server: &PrivateServer) {
     assert_eq!(prepare(server, &changed).unwrap().origin, "loaded");
     assert_eq!(prepare(server, &changed).unwrap().origin, "reused");
     // Written to: loaded anew, unless the plan never resets.
-    let endpoint = server.endpoint();
+    let endpoint = endpoint(server);
     dataset::mark_dirty(&endpoint, &changed, TableLayout::Standard).unwrap();
     server.run("UPDATE reused.sbtest1 SET k = k + 1");
     let mut never = changed.clone();
@@ -261,13 +265,16 @@ fn reuses_what_fits(server: &PrivateServer) {
     cleanup_all(server, &["reused"]);
 }
 
-fn count_tables(server: &PrivateServer, database: &str, like: &str) -> String {
-    server.value(&format!(
-        "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{database}' AND table_name LIKE '{like}'"
-    ))
+fn count_tables(server: &Server, database: &str, like: &str) -> String {
+    value(
+        server,
+        &format!(
+            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{database}' AND table_name LIKE '{like}'"
+        ),
+    )
 }
 
-fn leaves_foreign_tables_alone(server: &PrivateServer) {
+fn leaves_foreign_tables_alone(server: &Server) {
     server.run("CREATE DATABASE foreign_tables");
     server.run("CREATE TABLE foreign_tables.sbtest2 (id INT)");
     let plan = plan("foreign_tables", 100);
@@ -276,7 +283,7 @@ fn leaves_foreign_tables_alone(server: &PrivateServer) {
     assert!(error.to_string().contains("hint: "), "{error}");
     // Refused before anything was touched.
     assert_eq!(count_tables(server, "foreign_tables", "%"), "1");
-    let cleaned = dataset::cleanup(&server.endpoint(), "foreign_tables").unwrap();
+    let cleaned = dataset::cleanup(&endpoint(server), "foreign_tables").unwrap();
     assert_eq!(cleaned, dataset::Cleaned::default());
     assert_eq!(count_tables(server, "foreign_tables", "%"), "1");
     // A table of ours that something else made anew is no longer ours.
@@ -292,7 +299,7 @@ fn leaves_foreign_tables_alone(server: &PrivateServer) {
             Err(DatasetError::Foreign { .. })
         ));
     }
-    let cleaned = dataset::cleanup(&server.endpoint(), "foreign_tables").unwrap();
+    let cleaned = dataset::cleanup(&endpoint(server), "foreign_tables").unwrap();
     assert_eq!(cleaned.tables, ["sbtest1", "sbtest2"]);
     assert_eq!(cleaned.left, ["sbtest3"]);
     assert!(!cleaned.database);
@@ -315,7 +322,7 @@ impl Progress for BreakOff {
     }
 }
 
-fn continues_a_broken_load(server: &PrivateServer) {
+fn continues_a_broken_load(server: &Server) {
     let plan = plan("broken", 101_000);
     for after in [0, 60_000, 150_000] {
         let interrupt = Interrupt::new();
@@ -324,7 +331,7 @@ fn continues_a_broken_load(server: &PrivateServer) {
             interrupt: interrupt.clone(),
         };
         let error = dataset::prepare(
-            &server.endpoint(),
+            &endpoint(server),
             &plan,
             TableLayout::Standard,
             &resolved(&plan),
@@ -334,8 +341,7 @@ fn continues_a_broken_load(server: &PrivateServer) {
         .unwrap_err();
         assert!(error.is_interrupt(), "{error}");
     }
-    let chunks: u64 = server
-        .value("SELECT COUNT(*) FROM broken.capbench_chunk")
+    let chunks: u64 = value(server, "SELECT COUNT(*) FROM broken.capbench_chunk")
         .parse()
         .unwrap();
     assert!((3..9).contains(&chunks), "{chunks}");
@@ -343,7 +349,7 @@ fn continues_a_broken_load(server: &PrivateServer) {
     server.run("UPDATE broken.sbtest1 SET pad = 'survived' WHERE id = 1");
     let watch = Watch::default();
     dataset::prepare(
-        &server.endpoint(),
+        &endpoint(server),
         &plan,
         TableLayout::Standard,
         &resolved(&plan),
@@ -360,11 +366,11 @@ fn continues_a_broken_load(server: &PrivateServer) {
             .any(|p| p.contains("continuing"))
     );
     assert_eq!(
-        server.value("SELECT pad FROM broken.sbtest1 WHERE id = 1"),
+        value(server, "SELECT pad FROM broken.sbtest1 WHERE id = 1"),
         "survived"
     );
     assert!(verify(server, &plan, 101_000).is_err());
-    dataset::mark_dirty(&server.endpoint(), &plan, TableLayout::Standard).unwrap();
+    dataset::mark_dirty(&endpoint(server), &plan, TableLayout::Standard).unwrap();
     prepare(server, &plan).unwrap();
     verify(server, &plan, 101_000).unwrap();
     // A load that is broken off can also be given up.
@@ -373,7 +379,7 @@ fn continues_a_broken_load(server: &PrivateServer) {
     let mut other = plan.clone();
     other.seed = 2;
     let result = dataset::prepare(
-        &server.endpoint(),
+        &endpoint(server),
         &other,
         TableLayout::Standard,
         &resolved(&other),
@@ -384,7 +390,7 @@ fn continues_a_broken_load(server: &PrivateServer) {
     cleanup_all(server, &["broken"]);
 }
 
-fn accepts_existing_tables(server: &PrivateServer) {
+fn accepts_existing_tables(server: &Server) {
     let mut plan = plan("existing_tables", 2_000);
     plan.dataset.tables = 2;
     prepare(server, &plan).unwrap();
@@ -414,7 +420,7 @@ fn accepts_existing_tables(server: &PrivateServer) {
         ("DROP TABLE sbtest2", "no such table"),
     ];
     for (sql, expected) in refusals {
-        let mut conn = server.conn();
+        let mut conn = server.root();
         conn.query_drop("USE existing_tables").unwrap();
         conn.query_drop("SET sql_mode = ''").unwrap();
         conn.query_drop(sql).unwrap();
@@ -433,7 +439,7 @@ fn accepts_existing_tables(server: &PrivateServer) {
             .contains("holds 2000 rows")
     );
     // Neither reset nor cleanup touches them.
-    let endpoint = server.endpoint();
+    let endpoint = endpoint(server);
     let standard = TableLayout::Standard;
     let nothing = Interrupt::new();
     assert!(
@@ -455,7 +461,7 @@ fn accepts_existing_tables(server: &PrivateServer) {
     assert_eq!(count_tables(server, "existing_tables", "sbtest1"), "1");
 }
 
-fn empty_layouts_stand_beside(server: &PrivateServer) {
+fn empty_layouts_stand_beside(server: &Server) {
     let plan = plan("layouts", 1_000);
     prepare(server, &plan).unwrap();
     let facts = prepare_layout(server, &plan, TableLayout::StandardEmpty).unwrap();
@@ -466,29 +472,29 @@ fn empty_layouts_stand_beside(server: &PrivateServer) {
     server.run("INSERT INTO layouts.sbtest_bulk5 VALUES (1, 1), (2, 2)");
     server.run("INSERT INTO layouts.sbtest_new1 (id, k, c, pad) VALUES (-5, 2, 'c', 'pad')");
     for layout in [TableLayout::Bulk, TableLayout::StandardEmpty] {
-        dataset::mark_dirty(&server.endpoint(), &plan, layout).unwrap();
+        dataset::mark_dirty(&endpoint(server), &plan, layout).unwrap();
         prepare_layout(server, &plan, layout).unwrap();
     }
     assert_eq!(
-        server.value("SELECT COUNT(*) FROM layouts.sbtest_bulk5"),
+        value(server, "SELECT COUNT(*) FROM layouts.sbtest_bulk5"),
         "0"
     );
     assert_eq!(
-        server.value("SELECT COUNT(*) FROM layouts.sbtest_new1"),
+        value(server, "SELECT COUNT(*) FROM layouts.sbtest_new1"),
         "0"
     );
     assert_eq!(prepare(server, &plan).unwrap().origin, "reused");
-    let cleaned = dataset::cleanup(&server.endpoint(), "layouts").unwrap();
+    let cleaned = dataset::cleanup(&endpoint(server), "layouts").unwrap();
     assert_eq!(cleaned.tables.len(), 3 + 3 + 5);
     assert!(cleaned.database);
 }
 
-fn cleans_up_its_own_only(server: &PrivateServer) {
+fn cleans_up_its_own_only(server: &Server) {
     server.run("CREATE DATABASE shared_database");
     server.run("CREATE TABLE shared_database.sbtest9 (id INT)");
     let plan = plan("shared_database", 100);
     prepare(server, &plan).unwrap();
-    let cleaned = dataset::cleanup(&server.endpoint(), "shared_database").unwrap();
+    let cleaned = dataset::cleanup(&endpoint(server), "shared_database").unwrap();
     assert_eq!(cleaned.tables, ["sbtest1", "sbtest2", "sbtest3"]);
     assert!(!cleaned.database, "capbench did not make that database");
     assert_eq!(count_tables(server, "shared_database", "%"), "1");
@@ -497,23 +503,23 @@ fn cleans_up_its_own_only(server: &PrivateServer) {
     prepare(server, &own).unwrap();
     server.run("CREATE TABLE own_database.notes (id INT)");
     assert!(
-        !dataset::cleanup(&server.endpoint(), "own_database")
+        !dataset::cleanup(&endpoint(server), "own_database")
             .unwrap()
             .database
     );
     assert_eq!(count_tables(server, "own_database", "%"), "1");
-    let nothing = dataset::cleanup(&server.endpoint(), "no_such_database").unwrap();
+    let nothing = dataset::cleanup(&endpoint(server), "no_such_database").unwrap();
     assert_eq!(nothing, dataset::Cleaned::default());
 }
 
 /// Several streams into one table, whichever way the server takes them, give the rows of one stream.
-fn loads_one_table_by_many(server: &PrivateServer) {
+fn loads_one_table_by_many(server: &Server) {
     let mut plan = plan("one_table", 110_000);
     plan.dataset.tables = 1;
     for (threads, auto_inc) in [(1, true), (4, true), (4, false)] {
         plan.dataset.load_threads = threads;
         plan.dataset.auto_inc = auto_inc;
-        dataset::mark_dirty(&server.endpoint(), &plan, TableLayout::Standard).unwrap_or_default();
+        dataset::mark_dirty(&endpoint(server), &plan, TableLayout::Standard).unwrap_or_default();
         assert_eq!(prepare(server, &plan).unwrap().origin, "loaded");
         verify(server, &plan, 110_000).unwrap();
     }
@@ -521,7 +527,7 @@ fn loads_one_table_by_many(server: &PrivateServer) {
 }
 
 /// An administrator's rights would bypass it, and damage a replica.
-fn refuses_a_read_only_server(server: &PrivateServer) {
+fn refuses_a_read_only_server(server: &Server) {
     server.run("SET GLOBAL read_only = ON");
     let error = prepare(server, &plan("read_only", 10))
         .unwrap_err()
@@ -532,7 +538,8 @@ fn refuses_a_read_only_server(server: &PrivateServer) {
         "{error}"
     );
     assert_eq!(
-        server.value(
+        value(
+            server,
             "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'read_only'"
         ),
         "0"
@@ -540,9 +547,9 @@ fn refuses_a_read_only_server(server: &PrivateServer) {
 }
 
 /// Two at once would drop each other's tables.
-fn keeps_a_second_one_out(server: &PrivateServer) {
+fn keeps_a_second_one_out(server: &Server) {
     let plan = plan("locked", 10);
-    let mut conn = server.conn();
+    let mut conn = server.root();
     let got: Option<u8> = conn
         .query_first("SELECT GET_LOCK('capbench locked', 1)")
         .unwrap();
@@ -554,13 +561,13 @@ fn keeps_a_second_one_out(server: &PrivateServer) {
     cleanup_all(server, &["locked"]);
 }
 
-fn hits_the_stated_size(server: &PrivateServer) {
+fn hits_the_stated_size(server: &Server) {
     let mut plan = plan("sized", 0);
     plan.dataset.size = DataSize::BufferPools(3.0);
     let pool = Bytes(16 << 20);
     let resolved = dataset::plan_size(&plan.dataset, pool);
     let facts = dataset::prepare(
-        &server.endpoint(),
+        &endpoint(server),
         &plan,
         TableLayout::Standard,
         &resolved,

@@ -375,7 +375,7 @@ fn a_server_that_is_killed_is_noticed_and_started_again() {
             })
             .expect("the death is noticed");
         assert!(
-            matches!(&error, TargetError::Lost(why) if why.contains("ended by itself")),
+            matches!(&error, TargetError::Lost(why) if why.contains("private server was killed")),
             "{error}"
         );
         let record = server

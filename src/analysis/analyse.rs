@@ -14,7 +14,7 @@ use super::stats::mean_of;
 use super::{cell, compare, criteria, headline, limit};
 use crate::plan::Step;
 use crate::record::{DatasetFacts, Run, VariantRecord};
-use crate::units::PerSecond;
+use crate::units::{Multiple, PerSecond};
 
 /// Draws every conclusion that a run's records support.
 pub fn analyse(run: &Run) -> Findings {
@@ -379,7 +379,8 @@ fn notes(run: &Run, cells: &[CellSummary], ladders: &[LadderFinding]) -> Vec<Str
         && ratio < 2.0
     {
         notes.push(format!(
-            "the data is {ratio:.1} times the buffer pool (2 to 3 times is the rule): a production with more data will read more from disk"
+            "the data is {} times the buffer pool (2 to 3 times is the rule): a production with more data will read more from disk",
+            Multiple(ratio)
         ));
     }
     let limits: Vec<String> = ladders

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::findings::{CriterionResult, Headline, LadderFinding, Outcome, Overall};
+use super::findings::{CriterionResult, Headline, LadderFinding, LimitBasis, Outcome, Overall};
 use super::knee::{Confidence, KneeKind};
 use crate::record::{CellStatus, Run, RunEnd};
 
@@ -84,7 +84,9 @@ fn sentence(decides: Option<&LadderFinding>, baseline: &[&LadderFinding]) -> Str
         None => format!("No limit to recommend{of}: {}.", ladder.limit.why),
     };
     if let Some(knee) = &ladder.knee {
-        if knee.confidence == Confidence::Low && knee.kind != KneeKind::Insufficient {
+        // A limit at the low end of the range has said so already.
+        let said = ladder.limit.basis == Some(LimitBasis::RangeLow);
+        if knee.confidence == Confidence::Low && knee.kind != KneeKind::Insufficient && !said {
             let _ = write!(
                 text,
                 " Confidence is low: the knee lies within {}.",
@@ -139,7 +141,7 @@ fn overall(
             KneeKind::Insufficient => Some(format!("{}: {}", ladder.workload, ladder.limit.why)),
             _ if knee.confidence == Confidence::Low && knee.kind != KneeKind::NotReached => {
                 Some(format!(
-                    "{}: confidence in the knee is low, it lies within {}",
+                    "{}: longer steps, or repeats of those within {}, would settle the knee",
                     ladder.workload,
                     knee.range_words()
                 ))

@@ -342,7 +342,8 @@ impl Knee {
         );
         let mut text = match self.kind {
             KneeKind::Insufficient => {
-                return format!("No knee: {steps} valid step(s), at least 3 are needed.");
+                let are = if steps == 1 { "is" } else { "are" };
+                return format!("No knee: at least 3 valid steps are needed, there {are} {steps}.");
             }
             KneeKind::NotReached => format!(
                 "Knee not reached: ≥ {threads} threads, extend the ladder ({frequency}; range {range})."

@@ -38,7 +38,11 @@ pub(crate) fn recommend(knee: &Knee, criteria: &Criteria) -> Limit {
     };
     match knee.kind {
         KneeKind::Insufficient => {
-            limit.why = format!("{} valid step(s), at least 3 are needed", points.len());
+            let are = if points.len() == 1 { "is" } else { "are" };
+            limit.why = format!(
+                "at least 3 valid steps are needed, there {are} {}",
+                points.len()
+            );
         }
         kind => {
             let (at, basis) = base(knee, k, kind);

@@ -39,10 +39,17 @@ pub(crate) struct Context<'a> {
 pub(crate) fn judge(summary: &CellSummary, context: &Context<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     ran(summary, context.cell, &mut reasons);
+    // Sums and halves of a cell that was cut short prove nothing; V1 says what it is.
+    let whole = matches!(
+        context.cell.status,
+        CellStatus::Completed | CellStatus::Truncated
+    );
     if let Some(window) = summary.window {
         clients(summary, context, window.seconds(), &mut reasons);
         failures(summary, &mut reasons);
-        little(summary, &mut reasons);
+        if whole {
+            little(summary, &mut reasons);
+        }
         if summary.stalls > 0 {
             reasons.push(Reason {
                 rule: Rule::V5,
@@ -53,10 +60,14 @@ pub(crate) fn judge(summary: &CellSummary, context: &Context<'_>) -> Vec<Reason>
                 ),
             });
         }
-        steady(summary, &mut reasons);
+        if whole {
+            steady(summary, &mut reasons);
+        }
     }
     machine(summary, context, &mut reasons);
-    counts(summary, context.signals, &mut reasons);
+    if whole {
+        counts(summary, context.signals, &mut reasons);
+    }
     reasons
 }
 

@@ -1,5 +1,6 @@
 //! One cell → its record.
 
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use crate::load::{self, Flow, LoadOutcome, LoadSpec, Observer, Pace};
 use crate::matrix::Cell;
 use crate::plan::{Plan, Step};
 use crate::record::{CellRecord, CellStatus, ClientUsage, Interval, Phase};
-use crate::target::Endpoint;
+use crate::target::{self, Endpoint};
 use crate::terminal::Terminal;
 use crate::units::{Millis, PerSecond};
 use crate::workload::Program;
@@ -89,6 +90,8 @@ pub(super) struct CellObserver<'a> {
     label: &'a Label,
     admin: &'a Endpoint,
     watch: Mutex<Watch<'a>>,
+    /// The private server's process.
+    server: Option<u32>,
     server_cpu: &'a (dyn Fn() -> Option<crate::units::Ratio> + Sync),
     released: Mutex<Option<Instant>>,
     on_release: &'a (dyn Fn(Instant) + Sync),
@@ -102,6 +105,7 @@ impl<'a> CellObserver<'a> {
         label: &'a Label,
         admin: &'a Endpoint,
         watch: Watch<'a>,
+        server: Option<u32>,
         server_cpu: &'a (dyn Fn() -> Option<crate::units::Ratio> + Sync),
         on_release: &'a (dyn Fn(Instant) + Sync),
     ) -> Self {
@@ -110,6 +114,7 @@ impl<'a> CellObserver<'a> {
             label,
             admin,
             watch: Mutex::new(watch),
+            server,
             server_cpu,
             released: Mutex::new(None),
             on_release,
@@ -131,6 +136,10 @@ impl Observer for CellObserver<'_> {
 
     fn interval(&self, interval: &Interval) -> Flow {
         self.terminal.say(interval_line(self.label, interval));
+        if self.server.is_some_and(|pid| !target::is_alive(pid)) {
+            // Nobody will start it again: no client gets any further.
+            return Flow::Stop("the private server ended".to_owned());
+        }
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         match watch.interval(interval, (self.server_cpu)(), &jiff::ZonedDateTime::now()) {
             Some(why) => Flow::Stop(why),
@@ -152,7 +161,7 @@ fn kill_queries(admin: &Endpoint, connection_ids: &[u64]) {
     use mysql::prelude::Queryable as _;
     let mut endpoint = admin.clone();
     endpoint.connect_timeout = KILL_TIMEOUT;
-    let Ok(mut conn) = crate::target::connect(&endpoint, Some(KILL_TIMEOUT)) else {
+    let Ok(mut conn) = target::connect(&endpoint, Some(KILL_TIMEOUT)) else {
         return;
     };
     for id in connection_ids {
@@ -165,8 +174,10 @@ fn interval_line(label: &Label, interval: &Interval) -> String {
     let seconds = interval.seconds().max(1e-9);
     let missing =
         |figure: Option<Millis>| figure.map_or_else(|| "n/a".to_owned(), |f| f.to_string());
+    // Intervals of less than a second, as short plans have them.
+    let digits = usize::from(interval.seconds() < 0.95);
     let mut line = format!(
-        "  [{}] {}  {:>4.0}s  {:>8} tps  {:>8} qps  p95 {:>9}  p99 {:>9}",
+        "  [{}] {}  {:>5.digits$}s  {:>8} tps  {:>8} qps  p95 {:>9}  p99 {:>9}",
         label.position,
         label.text,
         interval.end,
@@ -176,15 +187,16 @@ fn interval_line(label: &Label, interval: &Interval) -> String {
         missing(interval.latency.quantile(0.99)),
     );
     let errors: u64 = interval.errors.iter().map(|error| error.count).sum();
-    for (count, what) in [
-        (errors, "errors"),
-        (interval.failed, "failed"),
-        (interval.retries, "retries"),
-        (interval.reconnects, "reconnects"),
-        (interval.dropped, "dropped"),
+    for (count, one, more) in [
+        (errors, "error", "errors"),
+        (interval.failed, "failed", "failed"),
+        (interval.retries, "retry", "retries"),
+        (interval.reconnects, "reconnect", "reconnects"),
+        (interval.dropped, "dropped", "dropped"),
     ] {
         if count > 0 {
-            line.push_str(&format!("  {count} {what}"));
+            let what = if count == 1 { one } else { more };
+            let _ = write!(line, "  {count} {what}");
         }
     }
     if interval.phase == Phase::Discard {
@@ -255,4 +267,62 @@ pub(super) fn drive(
     interrupt: &Interrupt,
 ) -> Result<LoadOutcome, load::LoadError> {
     load::run(spec, observer, interrupt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::ErrorCount;
+
+    #[test]
+    fn streams_depend_on_seed_workload_and_step_alone() {
+        let seed = |seed, workload, step| stream_seed(seed, workload, step);
+        let base = seed(42, "oltp_read_only", Step::Threads(8));
+        assert_eq!(base, seed(42, "oltp_read_only", Step::Threads(8)));
+        // Fixed for good: a plan asks the same questions next year.
+        assert_eq!(base, 3_295_271_983_952_355_169);
+        for other in [
+            seed(43, "oltp_read_only", Step::Threads(8)),
+            seed(42, "oltp_write_only", Step::Threads(8)),
+            seed(42, "oltp_read_only", Step::Threads(16)),
+            seed(42, "oltp_read_only", Step::Rate(PerSecond(8.0))),
+        ] {
+            assert_ne!(base, other);
+        }
+    }
+
+    #[test]
+    fn a_line_tells_an_interval_and_only_what_happened() {
+        let label = Label {
+            position: "3/10".into(),
+            text: "oltp_read_only 8 threads".into(),
+        };
+        let quiet = Interval::empty(10.0, 20.0, Phase::Measure);
+        let line = interval_line(&label, &quiet);
+        assert!(
+            line.contains("[3/10] oltp_read_only 8 threads") && line.contains("p95       n/a"),
+            "{line}"
+        );
+        assert!(
+            !line.contains("error") && !line.contains("discarded"),
+            "{line}"
+        );
+        let busy = Interval {
+            done: 1000,
+            reads: 5000,
+            retries: 1,
+            errors: vec![ErrorCount {
+                code: 1213,
+                statement: "index_update".into(),
+                count: 3,
+            }],
+            ..Interval::empty(0.0, 10.0, Phase::Discard)
+        };
+        let line = interval_line(&label, &busy);
+        assert!(
+            line.contains("100 tps") && line.contains("500 qps"),
+            "{line}"
+        );
+        assert!(line.ends_with("  3 errors  1 retry  (discarded)"), "{line}");
+    }
 }

@@ -5,11 +5,14 @@ use crate::plan::{Plan, Warning};
 use crate::record::{DatasetFacts, Run};
 use crate::target::Server;
 use crate::terminal::{Bar, Terminal};
+
+use crate::units::Multiple;
 use crate::workload::TableLayout;
 
 use super::SessionError;
 use crate::interrupt::Interrupt;
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// The layouts that the plan's workloads need, the standard one first.
@@ -43,8 +46,11 @@ pub fn outlook(plan: &Plan, server: &mut Server) -> Result<String, SessionError>
     }
     let ratio = resolved.estimated.0 as f64 / resolved.buffer_pool.0.max(1) as f64;
     lines.push(format!(
-        "ok: data: {} rows a table, about {}, {ratio:.1} times the largest buffer pool ({})",
-        resolved.rows, resolved.estimated, resolved.buffer_pool
+        "ok: data: {} rows a table, about {}, {} times the largest buffer pool ({})",
+        resolved.rows,
+        resolved.estimated,
+        Multiple(ratio),
+        resolved.buffer_pool
     ));
     if !plan.dataset.existing {
         match dataset::disk_space(server.admin()?, &endpoint, &resolved)? {
@@ -102,7 +108,8 @@ pub(super) fn warnings(plan: &Plan, server: &Server, run: &Run) -> Vec<Warning> 
         found.push(plan.warning(
             "small-data",
             format!(
-                "the data is {ratio:.1} times the buffer pool of {}, under {MIN_BUFFER_POOLS}: this measures memory rather than the database",
+                "the data is {} times the buffer pool of {}, under {MIN_BUFFER_POOLS}: this measures memory rather than the database",
+                Multiple(ratio),
                 facts.buffer_pool
             ),
         ));
@@ -168,6 +175,8 @@ pub(super) fn reset_layout(
 /// Loading shown on the screen: a line for each phase, a bar for the rows.
 struct Loading<'t> {
     terminal: &'t Terminal,
+    /// The kinds of phase that were said.
+    said: Mutex<BTreeSet<String>>,
     bar: Mutex<Option<Bar<'t>>>,
 }
 
@@ -175,6 +184,7 @@ impl<'t> Loading<'t> {
     fn new(terminal: &'t Terminal) -> Self {
         Self {
             terminal,
+            said: Mutex::default(),
             bar: Mutex::new(None),
         }
     }
@@ -182,7 +192,12 @@ impl<'t> Loading<'t> {
 
 impl Progress for Loading<'_> {
     fn phase(&self, text: &str) {
-        self.terminal.say(format_args!("  {text}"));
+        // `building the index on k of sbtest7`: once for all tables is enough to read.
+        let kind = text.split(" of ").next().unwrap_or(text).to_owned();
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.insert(kind.clone()) {
+            self.terminal.say(format_args!("  {kind}"));
+        }
     }
 
     fn rows(&self, done: u64, total: u64) {

@@ -6,4 +6,4 @@ mod guard;
 mod session;
 
 pub use data::outlook;
-pub use session::{Session, SessionError};
+pub use session::{AtScreen, Session, SessionError};

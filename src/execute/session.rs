@@ -102,6 +102,22 @@ impl Session<'_> {
     /// What keeps the rest of the run from making sense: the server is gone, the data cannot be made,
     /// the records cannot be written, or the user's wish to end.
     pub fn run(&mut self, cells: &[Cell]) -> Result<RunEnd, SessionError> {
+        let result = self.run_cells(cells);
+        if let (Err(error), Some(last)) = (&result, self.run.cells.last()) {
+            let why = if error.is_interrupt() {
+                "not started: the user ended the run"
+            } else {
+                "not started: the run failed before"
+            };
+            let last = last.index;
+            for cell in cells.iter().filter(|cell| cell.index > last) {
+                self.skip(cell, why);
+            }
+        }
+        result
+    }
+
+    fn run_cells(&mut self, cells: &[Cell]) -> Result<RunEnd, SessionError> {
         if let Some(why) = guard::outside_window(&self.plan.guard, &jiff::ZonedDateTime::now()) {
             return Ok(RunEnd::Stopped(why));
         }
@@ -114,7 +130,9 @@ impl Session<'_> {
             } else {
                 let RunEnd::Stopped(why) = &end else { break };
                 let why = format!("not started: {why}");
-                visit.iter().for_each(|cell| self.skip(cell, &why));
+                for cell in visit {
+                    self.skip(cell, &why);
+                }
             }
         }
         self.server
@@ -136,6 +154,10 @@ impl Session<'_> {
             self.terminal,
             self.interrupt,
         )?;
+        self.terminal.say(format_args!(
+            "data: {} tables of {} rows, {} with index ({})",
+            facts.tables, facts.rows, facts.bytes, facts.origin
+        ));
         self.run.dataset = Some(facts);
         self.resolved = Some(resolved);
         for warning in data::warnings(self.plan, self.server, self.run) {
@@ -195,6 +217,9 @@ impl Session<'_> {
                 let next = next(self.plan, &record);
                 self.run.cells.push(record);
                 self.save()?;
+                if let Some(death) = self.server.death() {
+                    return Err(death.into());
+                }
                 match next {
                     Next::Continue => {}
                     Next::SkipLadder(why) => skipping = Some(why),
@@ -278,6 +303,7 @@ impl Session<'_> {
             &label,
             &admin,
             Watch::new(&self.plan.guard),
+            self.server.pid(),
             &|| None,
             &|_| {},
         );
@@ -366,7 +392,7 @@ impl Session<'_> {
             recorder
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .released(at)
+                .released(at);
         };
         let host = Mutex::new(HostCpu::new(self.server.identity().local));
         let server_cpu = || {
@@ -380,6 +406,7 @@ impl Session<'_> {
             &label,
             &admin,
             Watch::new(&plan.guard),
+            self.server.pid(),
             &server_cpu,
             &released,
         );
@@ -390,9 +417,20 @@ impl Session<'_> {
             .unwrap_or_else(PoisonError::into_inner)
             .finish();
         let mut record = match outcome {
-            Ok(outcome) => cell::filled(blank(CellStatus::Completed, None), outcome),
+            Ok(outcome) => {
+                if let Some(server) = &mut self.run.server {
+                    server.tls.clone_from(&outcome.tls);
+                }
+                cell::filled(blank(CellStatus::Completed, None), outcome)
+            }
             Err(error) => blank(CellStatus::Failed, Some(error.to_string())),
         };
+        let death = self.server.death();
+        if let Some(death) = &death {
+            record.status = CellStatus::Failed;
+            record.reason = Some(death.to_string());
+        }
+        let death = death.is_some();
         record.server = readings.server;
         record.host = readings.host;
         for missing in readings.unavailable {
@@ -401,12 +439,15 @@ impl Session<'_> {
             }
         }
         match self.server.variables() {
+            Err(_) if death => {}
             Ok(after) => record.differences = differences(&before, &after),
             Err(error) => record.differences.push(format!(
                 "variables could not be read after the cell: {error}"
             )),
         }
-        if let Some(reason) = &record.reason {
+        // What follows from these ends is said once the run has ended.
+        let told = record.status == CellStatus::Interrupted || death;
+        if let Some(reason) = record.reason.as_ref().filter(|_| !told) {
             self.terminal.warn(format_args!(
                 "[{}] {}: {reason}",
                 label.position, label.text
@@ -461,9 +502,11 @@ fn label(plan: &Plan, cell: &Cell, program: &Program, total: usize) -> Label {
 fn next(plan: &Plan, record: &CellRecord) -> Next {
     let reason = record.reason.clone().unwrap_or_default();
     match record.status {
-        CellStatus::Completed | CellStatus::Truncated | CellStatus::Skipped => Next::Continue,
-        // The flag is up: the loop sees it before the next cell.
-        CellStatus::Interrupted => Next::Continue,
+        // Interrupted: the flag is up, and the loop sees it before the next cell.
+        CellStatus::Completed
+        | CellStatus::Truncated
+        | CellStatus::Skipped
+        | CellStatus::Interrupted => Next::Continue,
         CellStatus::Stopped => Next::SkipLadder(format!(
             "the guard ended this ladder at {}: {reason}",
             record.step
@@ -502,10 +545,37 @@ fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, Strin
 }
 
 /// A person at the screen who changes what capbench cannot.
-struct AtScreen<'a>(&'a Terminal, &'a Interrupt);
+pub struct AtScreen<'a>(pub &'a Terminal, pub &'a Interrupt);
 
 impl Operator for AtScreen<'_> {
     fn ask(&self, request: &str) -> bool {
         self.0.ask(request, self.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn a_variable_that_moves_under_a_cell_is_named_with_both_values() {
+        let before = variables(&[("sync_binlog", "1"), ("gone", "x"), ("same", "y")]);
+        let after = variables(&[("sync_binlog", "0"), ("same", "y"), ("new", "z")]);
+        assert_eq!(
+            differences(&before, &after),
+            [
+                "gone = x was gone after the cell",
+                "sync_binlog changed from 1 to 0 during the cell",
+                "new = z appeared during the cell",
+            ]
+        );
+        assert!(differences(&after, &after).is_empty());
     }
 }

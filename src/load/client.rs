@@ -8,15 +8,16 @@ use mio::event::Event;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::context::{Context, Stage};
 use super::link::{Link, Peer};
 use super::prepared::Prepared;
-use super::shared::lock;
+use super::shared::{Shared, lock};
 use super::spec::LoadError;
 use super::timers::Due;
 use super::transaction::Progress;
 use super::wire::{Encrypt, Login, LoginStep, Wire, WireError, quit};
-use super::worker::{Context, Stage};
 use crate::plan::TlsMode;
+use crate::workload::KeySampler;
 
 /// First pause before connecting again; doubles up to `reconnect_backoff`.
 const FIRST_BACKOFF: u64 = 10_000_000;
@@ -118,6 +119,8 @@ pub(super) struct Client {
     pub(super) connection_id: u32,
     /// Its own random stream.
     pub(super) rng: Xoshiro256PlusPlus,
+    /// Draws from its own segment of a table, if the workload does.
+    pub(super) segment: Option<Box<KeySampler>>,
     pub(super) progress: Progress,
     /// Transactions that ended well in the measured time.
     pub(super) done: u64,
@@ -133,7 +136,12 @@ pub(super) struct Client {
 
 impl Client {
     /// Not connected yet.
-    pub(super) fn new(index: u32, slot: u32, seed: u64, max_prepared: u32) -> Self {
+    pub(super) fn new(index: u32, slot: u32, shared: &Shared<'_>) -> Self {
+        let spec = shared.spec;
+        let segment = shared.script.segments.then(|| {
+            let clients = spec.pace.clients();
+            KeySampler::for_segment(&spec.access, spec.rows, index, clients)
+        });
         Self {
             index,
             slot,
@@ -141,9 +149,10 @@ impl Client {
             link: None,
             login: None,
             wire: None,
-            prepared: Prepared::new(max_prepared),
+            prepared: Prepared::new(spec.options.max_prepared_per_connection),
             connection_id: 0,
-            rng: stream(seed, 0, u64::from(index)),
+            rng: stream(spec.seed, 0, u64::from(index)),
+            segment: segment.map(Box::new),
             progress: Progress::default(),
             done: 0,
             idle_since: 0,
@@ -345,13 +354,13 @@ impl Client {
                             link.start_tls(setup)?;
                         }
                         ctx.out.clear();
-                        login.secured(&ctx.shared.login, &mut ctx.out)?;
+                        login.secured(&ctx.shared.login, &mut ctx.out);
                         link.send(&ctx.registry, &ctx.out, &mut ctx.scratch)?;
                         return Ok(());
                     }
                     Some(LoginStep::Done(session)) => {
                         if let Some(login) = self.login.take() {
-                            self.wire = Some(Wire::new(login.into_frames(), &session));
+                            self.wire = Some(Wire::new(login.into_frames(), session));
                         }
                         self.connection_id = session.connection_id;
                         self.connected(ctx, now)?;
@@ -540,7 +549,7 @@ fn words(error: &std::io::Error) -> String {
 
 /// The random stream number `index` of kind `kind` under `seed`.
 ///
-/// Seeds go through the finaliser of SplitMix64 (Steele, Lea, Flood 2014) so that neighbouring streams
+/// Seeds go through the finaliser of `SplitMix64` (Steele, Lea, Flood 2014) so that neighbouring streams
 /// have nothing in common.
 pub(super) fn stream(seed: u64, kind: u64, index: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(mix(mix(mix(seed) ^ kind) ^ index))

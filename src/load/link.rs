@@ -58,7 +58,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Starts connecting. Readiness is reported under `token`; a MySQL server speaks first, so that being
+    /// Starts connecting. Readiness is reported under `token`; a `MySQL` server speaks first, so that being
     /// readable is also the sign of being connected.
     pub(super) fn connect(peer: &Peer, registry: &Registry, token: Token) -> io::Result<Self> {
         let mut stream = match peer {

@@ -2,13 +2,17 @@
 //!
 //! [`run`] starts a few worker threads, each with many connections over mio; `wire` is the protocol
 //! without IO, `link` the sockets, `client` and `transaction` what a client does, `arrivals` the open
-//! loop, `tally` the counts, `engine` the beginning and the end.
+//! loop, `tally` the counts, `engine` the beginning,
+//! `coordinator` the rest of it from the caller's side.
 
 mod arrivals;
 mod client;
+mod context;
+mod coordinator;
 mod engine;
 mod hints;
 mod link;
+mod preflight;
 mod prepared;
 mod script;
 mod shared;
@@ -18,6 +22,7 @@ mod timers;
 mod tls;
 mod transaction;
 mod usage;
+mod values;
 mod wire;
 mod worker;
 

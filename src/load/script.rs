@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::spec::LoadError;
 use crate::plan::Protocol;
-use crate::workload::{Generator, Program, Statement, TableLayout, TextPattern, Value};
+use crate::workload::{Generator, Group, Program, Statement, TableLayout, TextPattern, Value};
 
 /// Where the classes that are not the program's follow its own.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +27,8 @@ pub(super) struct Script {
     pub(super) ids: ClassIds,
     /// Nanoseconds.
     pub(super) think: u64,
+    /// Clients draw from their own segments of a table.
+    pub(super) segments: bool,
     /// Each client has its own table.
     pub(super) own_table: bool,
 }
@@ -199,9 +201,22 @@ impl Script {
             classes,
             ids,
             think: (program.think_time_ms.clamp(0.0, 3_600_000.0) * 1e6) as u64,
+            segments: program
+                .transactions
+                .iter()
+                .flat_map(|t| &t.groups)
+                .any(draws_segments),
             own_table: program.tables == TableLayout::Bulk,
         })
     }
+}
+
+fn draws_segments(group: &Group) -> bool {
+    let drawn = group.statements.iter().flat_map(|s| &s.parameters);
+    group.binds.contains(&Generator::SegmentKey)
+        || drawn
+            .into_iter()
+            .any(|v| *v == Value::Draw(Generator::SegmentKey))
 }
 
 fn compile(

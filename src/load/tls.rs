@@ -89,7 +89,7 @@ fn roots(tls: &Tls) -> Result<RootCertStore, LoadError> {
     Ok(roots)
 }
 
-/// Modes "preferred" and "required": encrypt, check nothing, as MySQL defines them.
+/// Modes "preferred" and "required": encrypt, check nothing, as `MySQL` defines them.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 
@@ -138,7 +138,7 @@ impl ServerCertVerifier for AnyCertificate {
     }
 }
 
-/// Mode "verify-ca": signed by a known authority, whatever its name. (The certificates that MySQL makes
+/// Mode "verify-ca": signed by a known authority, whatever its name. (The certificates that `MySQL` makes
 /// for itself carry no name that could be checked.)
 #[derive(Debug)]
 struct AnyName(Arc<WebPkiServerVerifier>);

@@ -1,6 +1,5 @@
 //! What a client does with its connection: transactions, statement by statement.
 
-use std::io::Write;
 use std::sync::atomic::Ordering;
 
 use rand::RngExt;
@@ -8,12 +7,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::arrivals::Arrival;
 use super::client::{Cause, Client, State, Trouble, is_lost, stream};
-use super::script::{Command, Draw, Piece, Plot, Scene, Source};
-use super::shared::Shared;
+use super::context::{Context, Stage};
+use super::script::{Command, Draw, Plot, Scene, Source};
+use super::values::{template, write_template};
 use super::wire::{Answer, Execute, ServerError, WireError, close, prepare, query};
-use super::worker::{Context, Stage};
 
-/// The transaction lost and may be tried again: record changed (MariaDB), lock wait time-out, deadlock.
+/// The transaction lost and may be tried again: record changed (`MariaDB`), lock wait time-out, deadlock.
 const RETRY: [u16; 3] = [1020, 1205, 1213];
 /// The server no longer knows the prepared statement, or failed to prepare it again.
 const UNPREPARED: [u16; 2] = [1243, 1615];
@@ -45,9 +44,9 @@ struct Mark {
 
 /// A bound value: a number, or a part of [`Progress::texts`].
 #[derive(Debug, Clone, Copy, Default)]
-struct Bound {
-    number: i64,
-    text: (usize, usize),
+pub(super) struct Bound {
+    pub(super) number: i64,
+    pub(super) text: (usize, usize),
 }
 
 /// Where a client stands in its transaction.
@@ -58,9 +57,9 @@ pub(super) struct Progress {
     group: usize,
     repetition: u32,
     statement: usize,
-    table: u32,
-    binds: Vec<Bound>,
-    texts: Vec<u8>,
+    pub(super) table: u32,
+    pub(super) binds: Vec<Bound>,
+    pub(super) texts: Vec<u8>,
     /// When it became due.
     due: u64,
     /// When a client took it up.
@@ -70,10 +69,10 @@ pub(super) struct Progress {
     attempt: u32,
     reprepares: u8,
     /// Counts up from 1.
-    sequence: i64,
+    pub(super) sequence: i64,
     /// Shared unique numbers drawn in this transaction, kept for another attempt.
-    uniques: Vec<u32>,
-    unique: usize,
+    pub(super) uniques: Vec<u32>,
+    pub(super) unique: usize,
     transaction_mark: Option<Mark>,
     statement_mark: Option<Mark>,
 }
@@ -284,89 +283,6 @@ impl Client {
         Ok(())
     }
 
-    fn write_values(&mut self, shared: &Shared<'_>, command: &Command, out: &mut Vec<u8>) {
-        for value in &command.values {
-            match value {
-                Draw::Fresh(Source::Text(pattern)) => {
-                    Execute::text(out, |out| pattern.fill(&mut self.rng, out));
-                }
-                Draw::Fresh(source) => Execute::integer(out, self.number(shared, source)),
-                Draw::Bound {
-                    bind, text: true, ..
-                } => {
-                    let (from, to) = self.progress.binds[*bind].text;
-                    let text = &self.progress.texts[from..to];
-                    Execute::text(out, |out| out.extend_from_slice(text));
-                }
-                Draw::Bound { bind, plus, .. } => {
-                    let number = self.progress.binds[*bind].number;
-                    Execute::integer(out, number.saturating_add(*plus));
-                }
-            }
-        }
-    }
-
-    /// The statement with its values in it.
-    fn write_sql(&mut self, shared: &Shared<'_>, command: &Command, out: &mut Vec<u8>) {
-        let mut values = command.values.iter();
-        for piece in &command.pieces {
-            match piece {
-                Piece::Sql(sql) => out.extend_from_slice(sql),
-                Piece::Table => write_number(out, i64::from(self.progress.table)),
-                Piece::Parameter => match values.next() {
-                    Some(Draw::Fresh(Source::Text(pattern))) => {
-                        quote(out, |out| pattern.fill(&mut self.rng, out));
-                    }
-                    Some(Draw::Fresh(source)) => {
-                        let number = self.number(shared, source);
-                        write_number(out, number);
-                    }
-                    Some(Draw::Bound {
-                        bind, text: true, ..
-                    }) => {
-                        let (from, to) = self.progress.binds[*bind].text;
-                        let text = &self.progress.texts[from..to];
-                        quote(out, |out| out.extend_from_slice(text));
-                    }
-                    Some(Draw::Bound { bind, plus, .. }) => {
-                        let number = self.progress.binds[*bind].number;
-                        write_number(out, number.saturating_add(*plus));
-                    }
-                    None => {}
-                },
-            }
-        }
-    }
-
-    /// The next number of `source`.
-    fn number(&mut self, shared: &Shared<'_>, source: &Source) -> i64 {
-        match source {
-            Source::Key => signed(shared.sampler.sample(&mut self.rng)),
-            Source::Segment => {
-                let clients = u64::from(shared.spec.pace.clients().max(1));
-                let length = shared.spec.rows / clients;
-                let first = u64::from(self.index) * length;
-                signed(self.rng.random_range(first..=first + length))
-            }
-            Source::Integer { min, max } => self.rng.random_range(*min..=*max),
-            Source::Unique => {
-                let progress = &mut self.progress;
-                if progress.unique == progress.uniques.len() {
-                    progress.uniques.push(shared.unique.next());
-                }
-                let unique = progress.uniques[progress.unique];
-                progress.unique += 1;
-                i64::from(unique) - (1 << 31)
-            }
-            Source::Sequence => {
-                self.progress.sequence += 1;
-                self.progress.sequence
-            }
-            // Texts are written where they are used.
-            Source::Text(_) => 0,
-        }
-    }
-
     /// The server has answered.
     pub(super) fn answered(
         &mut self,
@@ -494,12 +410,11 @@ impl Client {
             return Ok(());
         }
         if ctx.open {
-            return match ctx.take_arrival(now) {
-                Some(arrival) => self.take_up(ctx, arrival, now),
-                None => {
-                    ctx.wait_for_arrival(self.slot);
-                    Ok(())
-                }
+            return if let Some(arrival) = ctx.take_arrival(now) {
+                self.take_up(ctx, arrival, now)
+            } else {
+                ctx.wait_for_arrival(self.slot);
+                Ok(())
             };
         }
         let think = ctx.shared.script.think;
@@ -628,59 +543,5 @@ impl Client {
         let mark = self.progress.statement_mark.clone();
         self.return_to(mark);
         self.statement(ctx, now)
-    }
-}
-
-fn signed(id: u64) -> i64 {
-    i64::try_from(id).unwrap_or(i64::MAX)
-}
-
-fn write_number(out: &mut Vec<u8>, number: i64) {
-    // Writing into memory does not fail.
-    let _ = write!(out, "{number}");
-}
-
-fn write_template(command: &Command, table: u32, out: &mut Vec<u8>) {
-    for piece in &command.pieces {
-        match piece {
-            Piece::Sql(sql) => out.extend_from_slice(sql),
-            Piece::Table => write_number(out, i64::from(table)),
-            Piece::Parameter => out.push(b'?'),
-        }
-    }
-}
-
-fn template(command: &Command, table: u32) -> String {
-    let mut out = Vec::new();
-    write_template(command, table, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-/// Appends a quoted text; `'` and `\` are doubled.
-fn quote(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
-    out.push(b'\'');
-    let start = out.len();
-    fill(out);
-    if out[start..].iter().any(|b| matches!(b, b'\'' | b'\\')) {
-        let text = out.split_off(start);
-        for byte in text {
-            if matches!(byte, b'\'' | b'\\') {
-                out.push(byte);
-            }
-            out.push(byte);
-        }
-    }
-    out.push(b'\'');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_quoted() {
-        let mut out = Vec::new();
-        quote(&mut out, |out| out.extend_from_slice(br"it's a \ 12"));
-        assert_eq!(out, br"'it''s a \\ 12'");
     }
 }

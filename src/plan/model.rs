@@ -225,6 +225,7 @@ pub enum SettingValue {
 
 /// The data.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the plan")]
 pub struct Dataset {
     /// Number of tables.
     pub tables: u32,
@@ -238,7 +239,7 @@ pub struct Dataset {
     pub existing: bool,
     /// Leave the tables in place at the end, for the next run.
     pub keep: bool,
-    /// AUTO_INCREMENT on `id`.
+    /// `AUTO_INCREMENT` on `id`.
     pub auto_inc: bool,
     /// Secondary index on `k`.
     pub secondary_index: bool,
@@ -318,6 +319,7 @@ pub enum Step {
 impl std::fmt::Display for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Threads(1) => f.write_str("1 thread"),
             Self::Threads(n) => write!(f, "{n} threads"),
             Self::Rate(r) => write!(f, "rate {r}"),
         }
@@ -368,9 +370,9 @@ pub struct LoadOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
-    /// COM_STMT_EXECUTE.
+    /// `COM_STMT_EXECUTE`.
     Prepared,
-    /// COM_QUERY with the values in the SQL.
+    /// `COM_QUERY` with the values in the SQL.
     Text,
 }
 

@@ -246,10 +246,13 @@ fn signed_seconds(origin: Instant, at: Instant) -> f64 {
 mod tests {
     use super::*;
 
-    fn counting() -> Box<dyn Sampled> {
+    /// A probe that counts its samples and tells of each.
+    fn counting(told: &Sender<()>) -> Box<dyn Sampled> {
+        let told = told.clone();
         let mut n = 0.0;
         Box::new(move || {
             n += 1.0;
+            let _ = told.send(());
             Ok(Sample {
                 at: 0.0,
                 values: [("n".to_owned(), n)].into(),
@@ -259,14 +262,22 @@ mod tests {
 
     #[test]
     fn samples_stand_before_at_and_after_the_release() {
+        let (server, server_taken) = std::sync::mpsc::channel();
+        let (host, host_taken) = std::sync::mpsc::channel();
         let mut recorder = Recorder::start(
-            Some(counting()),
-            Some(counting()),
+            Some(counting(&server)),
+            Some(counting(&host)),
             Duration::from_millis(10),
         );
-        thread::sleep(Duration::from_millis(30));
+        // On a busy machine a thread may start late: wait for what is to be seen, not for a time.
+        for taken in [&server_taken, &host_taken] {
+            taken.recv_timeout(Duration::from_secs(30)).unwrap();
+        }
         recorder.released(Instant::now());
-        thread::sleep(Duration::from_millis(30));
+        for taken in [&server_taken, &host_taken] {
+            taken.try_iter().for_each(drop);
+            taken.recv_timeout(Duration::from_secs(30)).unwrap();
+        }
         let recording = recorder.finish();
         for samples in [&recording.server, &recording.host] {
             assert!(samples.len() >= 3, "{samples:?}");
@@ -293,13 +304,16 @@ mod tests {
             }
             Ok(Sample::default())
         };
+        let (told, taken) = std::sync::mpsc::channel();
         let mut recorder = Recorder::start(
             Some(Box::new(hanging)),
-            Some(counting()),
+            Some(counting(&told)),
             Duration::from_millis(5),
         );
         recorder.released(Instant::now());
-        thread::sleep(Duration::from_millis(30));
+        for _ in 0..2 {
+            taken.recv_timeout(Duration::from_secs(30)).unwrap();
+        }
         let recording = recorder.finish();
         assert_eq!(recording.server.len(), 1);
         assert!(recording.host.len() >= 2);

@@ -22,6 +22,8 @@ pub(super) struct Chart {
     pub(super) title: String,
     /// The chart itself.
     pub(super) svg: String,
+    /// Over the steps of the ladder; else over time.
+    pub(super) ladder: bool,
     /// Whether rings mark knees.
     pub(super) knees: bool,
     /// Name and colour of each line.
@@ -135,6 +137,7 @@ fn over_steps(
     Some(Chart {
         workload: workload.to_owned(),
         title: title.to_owned(),
+        ladder: true,
         knees: series.iter().any(|s| s.marked.is_some()),
         svg,
         legend: legend(&series),
@@ -180,6 +183,7 @@ fn over_time(run: &Run, ladder: &LadderFinding) -> Option<Chart> {
     Some(Chart {
         workload: ladder.workload.clone(),
         title: format!("Throughput over time, transactions/s, {}", ladder.variant),
+        ladder: false,
         knees: false,
         svg,
         legend: legend(&series),

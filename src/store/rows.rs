@@ -176,13 +176,15 @@ pub(super) fn number<T: FromStr>(column: &str, text: &str) -> Result<T, String> 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     fn table(lines: usize, damaged: Option<usize>) -> String {
         let mut text = String::from("cell,value\n");
         for line in 2..=lines {
             let value = if damaged == Some(line) { "x" } else { "7" };
-            text += &format!("{line},{value}\n");
+            let _ = writeln!(text, "{line},{value}");
         }
         text
     }

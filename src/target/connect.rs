@@ -48,7 +48,7 @@ pub fn connect(
 fn hint(endpoint: &Endpoint, error: &mysql::Error) -> String {
     let text = match (code(error), error) {
         (Some(1045), _) => format!(
-            "wrong password, or no account '{}' for this host; `capbench grants` prints the accounts a plan needs",
+            "wrong password, or no account '{0}' for this host; `capbench grants` prints the accounts a plan needs. Anonymous accounts, where there are any (SELECT host FROM mysql.user WHERE user = ''), stand before '{0}'@'%'",
             endpoint.user
         ),
         (Some(1040), _) => {

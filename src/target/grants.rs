@@ -10,8 +10,10 @@ use crate::record::Flavour;
 /// Stands where the password belongs: passwords appear nowhere.
 const PASSWORD: &str = "'<password>'";
 
-/// What loading, checking and running need within the plan's database.
+/// What making, checking and dropping the tables need within the plan's database.
 const DATABASE_RIGHTS: &str = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER";
+/// What the workloads need there.
+const LOAD_RIGHTS: &str = "SELECT, INSERT, UPDATE, DELETE";
 
 /// The statements that make the plan's accounts with the least rights it needs on a server of `flavour`
 /// (MySQL ≥ 8.0 or MariaDB ≥ 10.5; older ones have only SUPER in place of the split privileges).
@@ -29,8 +31,13 @@ pub fn grants(plan: &Plan, flavour: Flavour) -> String {
          CREATE DATABASE IF NOT EXISTS {database};\n\n\
          -- the load: no administrative rights, or it would bypass read_only and max_connections\n\
          CREATE USER {load} IDENTIFIED BY {PASSWORD};\n\
-         GRANT {DATABASE_RIGHTS} ON {database}.* TO {load};\n",
-        plan.name.replace(['\n', '\r'], " ")
+         GRANT {} ON {database}.* TO {load};\n",
+        plan.name.replace(['\n', '\r'], " "),
+        if place.admin.is_some() {
+            LOAD_RIGHTS
+        } else {
+            DATABASE_RIGHTS
+        },
     );
     let admin = if let Some(admin) = &place.admin {
         let admin = account(admin, &place.address, "capbench_admin");
@@ -178,7 +185,7 @@ mod tests {
 
         -- the load: no administrative rights, or it would bypass read_only and max_connections
         CREATE USER 'bench'@'%' IDENTIFIED BY '<password>';
-        GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER ON `bench`.* TO 'bench'@'%';
+        GRANT SELECT, INSERT, UPDATE, DELETE ON `bench`.* TO 'bench'@'%';
 
         -- control: reads status, changes and restores variables, ends hung queries
         CREATE USER 'bench_admin'@'%' IDENTIFIED BY '<password>';
@@ -196,7 +203,7 @@ mod tests {
 
         -- the load: no administrative rights, or it would bypass read_only and max_connections
         CREATE USER 'bench'@'%' IDENTIFIED BY '<password>';
-        GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER ON `bench`.* TO 'bench'@'%';
+        GRANT SELECT, INSERT, UPDATE, DELETE ON `bench`.* TO 'bench'@'%';
 
         -- control: reads status, changes and restores variables, ends hung queries
         CREATE USER 'bench_admin'@'%' IDENTIFIED BY '<password>';

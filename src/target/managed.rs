@@ -20,6 +20,7 @@ use tempfile::TempDir;
 
 use super::TargetError;
 use super::locate::{Binary, install_script};
+use super::orphans;
 use super::process::{POLL, end_group, group_of, wait_for_child, wait_for_group_end};
 use super::variables::option;
 use crate::interrupt::Interrupt;
@@ -81,6 +82,8 @@ pub(crate) struct PrivateServer {
     folder: TempDir,
     /// A second, shorter folder when the first one's path is too long for a socket.
     socket_folder: Option<TempDir>,
+    /// Tells a later capbench that this one still owns the folder.
+    _owned: std::fs::File,
     /// `--user=`, when capbench runs as root.
     user: Option<String>,
     port: u16,
@@ -115,10 +118,13 @@ impl PrivateServer {
         } else {
             None
         };
+        let owned = orphans::own(folder.path(), socket_folder.as_ref().map(TempDir::path))
+            .map_err(TargetError::file("write into", folder.path()))?;
         let mut server = Self {
             binary,
             folder,
             socket_folder,
+            _owned: owned,
             user: None,
             port: 0,
             child: None,
@@ -217,6 +223,11 @@ impl PrivateServer {
             }
         };
         command.arg(datadir_option);
+        // A server that starts removes what looks like its own left-overs from its temporary folder: in a
+        // shared one those may be another server's tables in use.
+        let mut tmpdir = OsString::from("--tmpdir=");
+        tmpdir.push(self.folder.path());
+        command.arg(tmpdir);
         if let Some(user) = &self.user {
             command.arg(format!("--user={user}"));
         }
@@ -376,11 +387,21 @@ impl PrivateServer {
 
     /// What happened to a server that ended by itself, with the last lines of its log.
     pub(crate) fn death(&mut self) -> Option<TargetError> {
+        use std::os::unix::process::ExitStatusExt as _;
         let status = self.exited()?;
-        Some(TargetError::Lost(format!(
-            "the private server ended by itself ({status}){}",
-            self.log_tail()
-        )))
+        // A server that is killed says nothing; the last it wrote tells of its start.
+        Some(TargetError::Lost(
+            if status.signal() == Some(Signal::KILL.as_raw()) {
+                format!(
+                    "the private server was killed ({status}), as the kernel does when memory runs out (see dmesg)"
+                )
+            } else {
+                format!(
+                    "the private server ended by itself ({status}){}",
+                    self.log_tail()
+                )
+            },
+        ))
     }
 
     /// Ends the server: SIGTERM, time for a clean shutdown, SIGKILL.
@@ -496,7 +517,7 @@ impl Drop for PrivateServer {
 
 fn make_folder(parent: &Path) -> Result<TempDir, TargetError> {
     tempfile::Builder::new()
-        .prefix("capbench-")
+        .prefix(orphans::PREFIX)
         .permissions(std::fs::Permissions::from_mode(0o700))
         .tempdir_in(parent)
         .map_err(TargetError::file("create a temporary folder in", parent))

@@ -38,11 +38,15 @@ pub struct Limit {
 
 impl std::fmt::Display for Limit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "`{}` is {}, but {} are needed: {}\nhint: {}",
-            self.name, self.available, self.needed, self.why, self.fix
-        )
+        if self.blocking {
+            write!(
+                f,
+                "`{}` is {}, but {} are needed: {}\nhint: {}",
+                self.name, self.available, self.needed, self.why, self.fix
+            )
+        } else {
+            write!(f, "`{}` is {}\nhint: {}", self.name, self.why, self.fix)
+        }
     }
 }
 
@@ -217,11 +221,14 @@ fn server_limits(
             needed: 1,
             available: 0,
             why: match flavour {
-                Flavour::MySql => "MySQL switches it off by default; without it data is loaded by INSERT, which is slower",
-                Flavour::MariaDb => "without it data is loaded by INSERT, which is slower",
+                Flavour::MySql => {
+                    "off, as MySQL has it by default: data is loaded by INSERT, which is slower"
+                }
+                Flavour::MariaDb => "off: data is loaded by INSERT, which is slower",
             }
             .to_owned(),
-            fix: "SET GLOBAL local_infile = ON; or set = { local_infile = true } under [target]".to_owned(),
+            fix: "SET GLOBAL local_infile = ON; or set = { local_infile = true } under [target]"
+                .to_owned(),
             blocking: false,
         });
     }

@@ -67,6 +67,14 @@ pub(crate) fn wait_for_group_end(group: Pid, patience: Duration) {
     }
 }
 
+/// Whether a process runs; one that ended and was not waited for yet does not.
+pub fn is_alive(pid: u32) -> bool {
+    i32::try_from(pid)
+        .ok()
+        .and_then(|pid| procfs::process::Process::new(pid).ok())
+        .is_some_and(|process| process.is_alive())
+}
+
 /// The last lines of a file, for errors; starts with a line break unless empty.
 pub(crate) fn tail(file: &mut File, lines: usize) -> String {
     use std::io::{Read, Seek, SeekFrom};

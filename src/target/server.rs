@@ -271,11 +271,13 @@ impl Server {
     fn identify(&mut self) -> Result<(), TargetError> {
         self.identity = identity::identify(&mut self.control, &self.admin, self.private.is_some())?;
         self.before_variants.clone_from(&self.identity.variables);
-        // The way the load goes, as the load's account: a login that does not work is found here.
+        // The way the load goes.
         let mut load = self.load.clone();
         load.database = None;
         let limit = load.connect_timeout;
-        self.identity.round_trip = identity::round_trip(&mut Control::new(load, Some(limit)))?;
+        // A login that fails is explained by the preflight; it must not hide behind a figure.
+        self.identity.round_trip = identity::round_trip(&mut Control::new(load, Some(limit)))
+            .or_else(|_| identity::round_trip(&mut self.control))?;
         Ok(())
     }
 
@@ -313,6 +315,14 @@ impl Server {
         &self.admin
     }
 
+    /// The id of capbench's own control session, if it is open.
+    pub(super) fn control_connection_id(&mut self) -> Option<u64> {
+        self.control
+            .conn()
+            .ok()
+            .map(|conn| u64::from(conn.connection_id()))
+    }
+
     /// Who the server is, as found when it was opened.
     pub fn identity(&self) -> &ServerIdentity {
         &self.identity
@@ -331,6 +341,11 @@ impl Server {
     /// Process id of a private server that runs.
     pub fn pid(&self) -> Option<u32> {
         self.private.as_ref().and_then(PrivateServer::pid)
+    }
+
+    /// What became of a private server that ended by itself; `None`: it runs, or is not capbench's.
+    pub fn death(&mut self) -> Option<TargetError> {
+        self.private.as_mut().and_then(PrivateServer::death)
     }
 
     /// Data directory of a private server.
@@ -420,10 +435,7 @@ impl Server {
 
     /// The end of a private server, if that is what is behind `error`.
     pub(super) fn explain(&mut self, error: TargetError) -> TargetError {
-        self.private
-            .as_mut()
-            .and_then(PrivateServer::death)
-            .unwrap_or(error)
+        self.death().unwrap_or(error)
     }
 
     /// Waits until the server answers and is younger than `since`.

@@ -294,14 +294,17 @@ fn load_account(server: &mut Server) -> Result<Option<Problem>, TargetError> {
     let mut hint =
         "`capbench grants PLAN` prints the accounts and rights this plan needs".to_owned();
     if reason.starts_with("error 1045") {
-        let hosts = anonymous_hosts(server);
-        if !hosts.is_empty() {
-            hint = format!(
+        hint = match anonymous_hosts(server) {
+            Some(hosts) if !hosts.is_empty() => format!(
                 "anonymous accounts (''@{}) stand before '{user}'@'%' for connections from there; make '{user}'@{} as well, or drop the anonymous accounts",
                 hosts.join(", ''@"),
                 hosts.join(&format!(", '{user}'@"))
-            );
-        }
+            ),
+            Some(_) => format!("wrong password, or no account '{user}' for this host; {hint}"),
+            None => format!(
+                "wrong password, or no account '{user}' for this host; {hint}. Anonymous accounts, where there are any (SELECT host FROM mysql.user WHERE user = ''), stand before '{user}'@'%'"
+            ),
+        };
     }
     Ok(Some(Problem {
         variant: None,
@@ -313,15 +316,15 @@ fn load_account(server: &mut Server) -> Result<Option<Problem>, TargetError> {
     }))
 }
 
-/// Hosts of accounts without a name, quoted; empty when there are none or they cannot be seen.
-fn anonymous_hosts(server: &mut Server) -> Vec<String> {
-    server
+/// Hosts of accounts without a name, quoted; `None` when the administrator may not see them, which needs
+/// more than a plan needs.
+fn anonymous_hosts(server: &mut Server) -> Option<Vec<String>> {
+    let accounts = server
         .control
         .pairs("SELECT host, user FROM mysql.user WHERE user = ''")
-        .unwrap_or_default()
-        .into_iter()
-        .map(|(host, _)| format!("'{host}'"))
-        .collect()
+        .ok()?;
+    let hosts = accounts.into_iter().map(|(host, _)| format!("'{host}'"));
+    Some(hosts.collect())
 }
 
 #[cfg(test)]

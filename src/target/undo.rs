@@ -3,7 +3,7 @@
 use super::TargetError;
 use super::change::Change;
 use super::hooks::{Operator, Unattended};
-use super::journal::{Journal, Undo};
+use super::journal::{Entry, Journal, Undo};
 use super::server::Server;
 
 impl Server {
@@ -30,6 +30,21 @@ impl Server {
             self.repeat_run_settings()?;
         }
         Ok(())
+    }
+
+    /// Takes over changes that a run which was cut off left in its journal, newest first as
+    /// [`Journal::read_pending`] gives them, so that [`Server::restore`] undoes them.
+    pub fn adopt(&mut self, pending: Vec<Entry>) {
+        self.run_changes = pending
+            .into_iter()
+            .rev()
+            .map(|entry| Change {
+                seq: entry.seq,
+                restart: takes_effect_at_restart(&entry),
+                name: entry.name,
+                undo: entry.undo,
+            })
+            .collect();
     }
 
     /// Puts back every change, the last one first. A private server keeps its settings, since it is about
@@ -158,5 +173,18 @@ impl Server {
             }
             Undo::Restart | Undo::PrivateServer { .. } | Undo::Nothing => Ok(()),
         }
+    }
+}
+
+/// Whether undoing an entry is felt only after a restart: a start-up option, or a persisted variable that
+/// could not be set while the server ran (its way back has no SET GLOBAL).
+fn takes_effect_at_restart(entry: &Entry) -> bool {
+    match &entry.undo {
+        Undo::Hook => true,
+        Undo::Sql(statements) => {
+            entry.action == "set-persist"
+                && !statements.iter().any(|sql| sql.starts_with("SET GLOBAL"))
+        }
+        _ => false,
     }
 }

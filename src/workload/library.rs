@@ -113,9 +113,22 @@ pub fn load(name: &str, base: &Path, options: &WorkloadOptions) -> Result<Progra
 /// The rendered workload with a comment on where it comes from: itself a workload file.
 ///
 /// # Errors
-/// As [`load`].
+/// As [`load`]; an option that the workload does not have, which would otherwise change nothing in silence.
 pub fn show(name: &str, base: &Path, options: &WorkloadOptions) -> Result<String, WorkloadError> {
     let source = find(name, base)?;
+    let has = source.undeclared()?;
+    if let Some(unknown) = options.keys().find(|option| !has.contains(*option)) {
+        let known: Vec<&str> = has.iter().map(String::as_str).collect();
+        let hint = match suggestion(unknown, &known) {
+            nearest if nearest.is_empty() => format!("; its options are {}", known.join(", ")),
+            nearest => nearest,
+        };
+        return Err(WorkloadError {
+            origin: source.origin.clone(),
+            line: None,
+            message: format!("there is no option `{unknown}`{hint}"),
+        });
+    }
     let rendered = source.render(options)?;
     wire::parse(name, &rendered).map_err(|problem| problem.of(&source.origin))?;
     let used: Vec<String> = source

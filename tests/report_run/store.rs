@@ -11,7 +11,7 @@ use crate::support;
 
 fn save(run: &Run, base: &Path) -> Store {
     let now = "2026-11-30T12:00:00Z".parse().unwrap();
-    let mut store = Store::create(Place::Under(base), &run.name, now, b"name = \"x\"\n").unwrap();
+    let mut store = Store::create(Place::Under(base), "a-run", now, b"name = \"x\"\n").unwrap();
     store.save(run).unwrap();
     store
 }

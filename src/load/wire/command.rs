@@ -8,7 +8,7 @@ const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_EXECUTE: u8 = 0x17;
 const COM_STMT_CLOSE: u8 = 0x19;
 
-/// Types of parameters as COM_STMT_EXECUTE states them.
+/// Types of parameters as `COM_STMT_EXECUTE` states them.
 const TYPE_LONGLONG: u8 = 8;
 const TYPE_VAR_STRING: u8 = 253;
 
@@ -38,24 +38,24 @@ pub(super) fn finish(out: &mut Vec<u8>, at: usize, mut sequence: u8) {
     }
 }
 
-/// COM_QUERY; `sql` appends the text.
+/// `COM_QUERY`; `sql` appends the text.
 pub(crate) fn query(out: &mut Vec<u8>, sql: impl FnOnce(&mut Vec<u8>)) {
     simple(out, COM_QUERY, sql);
 }
 
-/// COM_STMT_PREPARE; `sql` appends the text.
+/// `COM_STMT_PREPARE`; `sql` appends the text.
 pub(crate) fn prepare(out: &mut Vec<u8>, sql: impl FnOnce(&mut Vec<u8>)) {
     simple(out, COM_STMT_PREPARE, sql);
 }
 
-/// COM_STMT_CLOSE, which has no answer.
+/// `COM_STMT_CLOSE`, which has no answer.
 pub(crate) fn close(out: &mut Vec<u8>, id: u32) {
     simple(out, COM_STMT_CLOSE, |out| {
         out.extend_from_slice(&id.to_le_bytes());
     });
 }
 
-/// COM_QUIT, after which the server closes.
+/// `COM_QUIT`, after which the server closes.
 pub(crate) fn quit(out: &mut Vec<u8>) {
     simple(out, COM_QUIT, |_| {});
 }
@@ -67,7 +67,7 @@ fn simple(out: &mut Vec<u8>, command: u8, body: impl FnOnce(&mut Vec<u8>)) {
     finish(out, at, 0);
 }
 
-/// COM_STMT_EXECUTE under construction. Types are sent with the first execution only.
+/// `COM_STMT_EXECUTE` under construction. Types are sent with the first execution only.
 #[derive(Debug)]
 pub(crate) struct Execute {
     at: usize,
@@ -117,12 +117,11 @@ impl Execute {
         out.push(0);
         fill(out);
         let len = out.len() - at - 1;
-        match u8::try_from(len) {
-            Ok(short @ 0..=250) => out[at] = short,
-            _ => {
-                out[at] = 0xfe;
-                out.splice(at + 1..=at, (len as u64).to_le_bytes());
-            }
+        if let Ok(short @ 0..=250) = u8::try_from(len) {
+            out[at] = short;
+        } else {
+            out[at] = 0xfe;
+            out.splice(at + 1..=at, (len as u64).to_le_bytes());
         }
     }
 }

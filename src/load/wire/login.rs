@@ -51,9 +51,9 @@ pub(crate) enum LoginStep {
 pub(crate) struct Session {
     /// The server's number of this connection, for KILL.
     pub(crate) connection_id: u32,
-    /// CLIENT_DEPRECATE_EOF.
+    /// `CLIENT_DEPRECATE_EOF`.
     pub(crate) deprecate_eof: bool,
-    /// MARIADB_CLIENT_CACHE_METADATA.
+    /// `MARIADB_CLIENT_CACHE_METADATA`.
     pub(crate) cache_metadata: bool,
 }
 
@@ -63,7 +63,7 @@ enum State {
     /// The request for TLS is written, the caller sets it up.
     Securing,
     Authenticating,
-    /// caching_sha2_password: the server's public key is on its way.
+    /// `caching_sha2_password`: the server's public key is on its way.
     PublicKey,
 }
 
@@ -125,16 +125,9 @@ impl Login {
     }
 
     /// TLS is set up (bytes written from now on are encrypted): log in.
-    ///
-    /// # Errors
-    /// As [`Login::feed`].
-    pub(crate) fn secured(
-        &mut self,
-        config: &LoginConfig,
-        out: &mut Vec<u8>,
-    ) -> Result<(), WireError> {
+    pub(crate) fn secured(&mut self, config: &LoginConfig, out: &mut Vec<u8>) {
         self.private = true;
-        self.respond(config, out)
+        self.respond(config, out);
     }
 
     fn packet(
@@ -247,17 +240,17 @@ impl Login {
             self.state = State::Securing;
             return Ok(LoginStep::StartTls);
         }
-        self.respond(config, out)?;
+        self.respond(config, out);
         Ok(LoginStep::Continue)
     }
 
-    fn respond(&mut self, config: &LoginConfig, out: &mut Vec<u8>) -> Result<(), WireError> {
+    fn respond(&mut self, config: &LoginConfig, out: &mut Vec<u8>) {
         // A default plugin of the server that we do not know is no obstacle yet: it may switch.
         let plugin = match &self.plugin {
-            AuthPlugin::Other(_) | AuthPlugin::MysqlOldPassword => AuthPlugin::MysqlNativePassword,
-            AuthPlugin::MysqlClearPassword if !self.private => AuthPlugin::MysqlNativePassword,
-            AuthPlugin::MariadbParsec { .. } => AuthPlugin::MysqlNativePassword,
-            known => known.clone(),
+            AuthPlugin::CachingSha2Password => AuthPlugin::CachingSha2Password,
+            AuthPlugin::Ed25519 => AuthPlugin::Ed25519,
+            AuthPlugin::MysqlClearPassword if self.private => AuthPlugin::MysqlClearPassword,
+            _ => AuthPlugin::MysqlNativePassword,
         };
         let proof = proof(&plugin, config.password.reveal(), &self.nonce);
         let attributes = self
@@ -279,7 +272,6 @@ impl Login {
         .with_mariadb_ext_capabilities(self.extended);
         self.send(out, |out| response.serialize(out));
         self.state = State::Authenticating;
-        Ok(())
     }
 
     fn switch(
@@ -312,7 +304,7 @@ impl Login {
         Ok(LoginStep::Continue)
     }
 
-    /// caching_sha2_password goes on: 3 means known, 4 means that it needs the password itself.
+    /// `caching_sha2_password` goes on: 3 means known, 4 means that it needs the password itself.
     fn more(
         &mut self,
         body: &[u8],
@@ -380,7 +372,7 @@ fn encrypt(password: &str, nonce: &[u8], pem: &[u8]) -> Option<Vec<u8>> {
     std::panic::catch_unwind(|| mysql_common::crypto::encrypt(&masked, pem)).ok()
 }
 
-/// Whether `pem` is a public key in the form that MySQL sends, long enough for `len` bytes in OAEP padding.
+/// Whether `pem` is a public key in the form that `MySQL` sends, long enough for `len` bytes in OAEP padding.
 fn usable(pem: &[u8], len: usize) -> bool {
     let mut reader = pem;
     let Some(Ok(rustls_pemfile::Item::SubjectPublicKeyInfo(key))) =

@@ -46,9 +46,9 @@ enum State {
 pub(crate) struct Wire {
     frames: Frames,
     state: State,
-    /// CLIENT_DEPRECATE_EOF: no EOF after column definitions, and an OK packet ends the rows.
+    /// `CLIENT_DEPRECATE_EOF`: no EOF after column definitions, and an OK packet ends the rows.
     deprecate_eof: bool,
-    /// MariaDB's cached metadata: a flag says whether column definitions follow.
+    /// `MariaDB`'s cached metadata: a flag says whether column definitions follow.
     cache_metadata: bool,
     sequence: u8,
     result_set: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Wire {
 
 impl Wire {
     /// Takes over the bytes after login.
-    pub(crate) fn new(frames: Frames, session: &Session) -> Self {
+    pub(crate) fn new(frames: Frames, session: Session) -> Self {
         Self {
             frames,
             state: State::Idle,

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::plan::Arrivals;
-use crate::record::{
-    AppliedSetting, DatasetFacts, Flavour, HostFacts, Run, RunEnd, ServerIdentity,
-};
+use crate::record::{AppliedSetting, DatasetFacts, HostFacts, Run, RunEnd, ServerIdentity};
 use crate::report::figures::{
     MISSING, count, duration, figure, instant, or_missing, seconds_between,
 };
@@ -120,17 +118,13 @@ fn server(server: Option<&ServerIdentity>) -> Vec<Pair> {
     let Some(server) = server else {
         return vec![Pair::new("server", "never reached")];
     };
-    let flavour = match server.flavour {
-        Flavour::MySql => "MySQL",
-        Flavour::MariaDb => "MariaDB",
-    };
     let place = if server.local {
         "on the load machine"
     } else {
         "on another machine, as far as can be told"
     };
     vec![
-        Pair::new("server", format!("{flavour} {}", server.version)),
+        Pair::new("server", format!("{} {}", server.flavour, server.version)),
         Pair::new("build", &server.comment),
         Pair::new("server id", or_missing(server.uuid.clone())),
         Pair::new("address", format!("{}, {place}", server.address)),

@@ -1,0 +1,244 @@
+//! What a worker's clients share: its sockets' registry, its buffers, its counts.
+
+use std::sync::atomic::Ordering;
+
+use mio::Registry;
+
+use super::arrivals::{Advance, Arrival};
+use super::shared::{NEVER, Shared, lock};
+use super::spec::LoadError;
+use super::tally::Tally;
+use super::timers::Timers;
+use super::usage::thread_cpu;
+use super::worker::{INPUT, Message, Outbox, Spare};
+use crate::record::{Latency, Phase};
+
+/// Where a cell is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Clients connect, and wait for the others.
+    Connecting,
+    /// Released.
+    Running,
+    /// The measured time is over.
+    Over,
+}
+
+/// Everything of a worker but its clients.
+#[derive(Debug)]
+pub(super) struct Context<'a> {
+    pub(super) shared: &'a Shared<'a>,
+    pub(super) registry: Registry,
+    pub(super) timers: Timers,
+    /// Sockets are read into it.
+    pub(super) input: Vec<u8>,
+    /// What TLS has decrypted.
+    pub(super) plain: Vec<u8>,
+    /// The command under construction.
+    pub(super) out: Vec<u8>,
+    /// What TLS has encrypted.
+    pub(super) scratch: Vec<u8>,
+    pub(super) tally: Tally,
+    pub(super) stage: Stage,
+    pub(super) open: bool,
+    pub(super) measuring: bool,
+    /// Start of the measured time.
+    pub(super) measure_from: u64,
+    /// Clients in a transaction.
+    pub(super) busy: u64,
+    pub(super) drained: u64,
+    pub(super) given_up: u64,
+    /// Earliest instant at which what the last poll reported can have been ready.
+    pub(super) ready_since: u64,
+    pub(super) classes: Vec<Latency>,
+    pub(super) lateness: Latency,
+    /// Clients that wait for an arrival.
+    pub(super) idle: Vec<u32>,
+    pub(super) slot: usize,
+    pub(super) slot_end: u64,
+    pub(super) released: u64,
+    pub(super) ended: u64,
+    connected: u64,
+    pub(super) connected_until: u64,
+    cpu_from: u64,
+    pub(super) cpu: u64,
+    pub(super) outbox: Outbox,
+    spare: Spare,
+}
+
+impl<'a> Context<'a> {
+    /// Before the first connection.
+    pub(super) fn new(
+        shared: &'a Shared<'a>,
+        registry: Registry,
+        timers: Timers,
+        outbox: Outbox,
+        spare: Spare,
+    ) -> Self {
+        Self {
+            shared,
+            registry,
+            timers,
+            input: vec![0; INPUT],
+            plain: Vec::new(),
+            out: Vec::new(),
+            scratch: Vec::new(),
+            tally: Tally::default(),
+            stage: Stage::Connecting,
+            open: shared.arrivals.is_some(),
+            measuring: false,
+            measure_from: 0,
+            busy: 0,
+            drained: 0,
+            given_up: 0,
+            ready_since: 0,
+            classes: vec![Latency::new(); shared.script.classes.len()],
+            lateness: Latency::new(),
+            idle: Vec::new(),
+            slot: 0,
+            slot_end: NEVER,
+            released: NEVER,
+            ended: NEVER,
+            connected: 0,
+            connected_until: 0,
+            cpu_from: 0,
+            cpu: 0,
+            outbox,
+            spare,
+        }
+    }
+
+    /// Hands over intervals that ended before `now`, and notices the end of the cell. Called before
+    /// anything that happened at `now` is counted, so that every event counts in the interval in which
+    /// it ended.
+    pub(super) fn roll(&mut self, now: u64) {
+        if now >= self.slot_end || now >= self.shared.end.load(Ordering::Relaxed) {
+            self.hand_over(now);
+        }
+    }
+
+    #[cold]
+    fn hand_over(&mut self, now: u64) {
+        while self.stage == Stage::Running {
+            let end = self.shared.end.load(Ordering::SeqCst);
+            let boundary = self.slot_end.min(end);
+            if now < boundary {
+                return;
+            }
+            if self.open {
+                let idle = self.shared.idle.load(Ordering::Relaxed) as usize;
+                let seen = self
+                    .shared
+                    .arrivals
+                    .as_ref()
+                    .map(|a| lock(a).advance(boundary, idle))
+                    .unwrap_or_default();
+                self.arrived(seen);
+            }
+            self.integrate(boundary);
+            let last = boundary >= end;
+            let fresh = lock(&self.spare).pop().unwrap_or_default();
+            let tally = std::mem::replace(&mut self.tally, fresh);
+            // Fails only when the coordinator is gone, and then nobody counts.
+            let _ = self.outbox.send(Message::Interval {
+                slot: self.slot,
+                tally: Box::new(tally),
+                last,
+            });
+            if last {
+                if self.measuring {
+                    self.cpu = thread_cpu().saturating_sub(self.cpu_from);
+                }
+                self.measuring = false;
+                self.ended = end;
+                self.stage = Stage::Over;
+                return;
+            }
+            self.enter_slot(self.slot + 1);
+        }
+    }
+
+    /// The planned interval `slot` begins.
+    pub(super) fn enter_slot(&mut self, slot: usize) {
+        self.slot = slot;
+        let Some(planned) = self.shared.slots.get(slot) else {
+            self.slot_end = NEVER;
+            return;
+        };
+        self.slot_end = self.released.saturating_add(planned.end);
+        if planned.phase == Phase::Measure && !self.measuring {
+            self.measuring = true;
+            self.measure_from = self.released + planned.start;
+            self.cpu_from = thread_cpu();
+        }
+    }
+
+    fn arrived(&mut self, seen: Advance) {
+        self.tally.arrivals += seen.arrived;
+        self.tally.dropped += seen.dropped;
+        self.tally.backlog = self.tally.backlog.max(seen.backlog);
+    }
+
+    fn integrate(&mut self, now: u64) {
+        let span = now.saturating_sub(self.connected_until);
+        self.tally.connected += span * self.connected;
+        self.connected_until = self.connected_until.max(now);
+    }
+
+    /// A client came or went.
+    pub(super) fn connected(&mut self, now: u64, change: i64) {
+        if self.stage == Stage::Running {
+            self.integrate(now);
+        }
+        self.connected = self.connected.saturating_add_signed(change);
+        if change > 0 {
+            self.shared.connected.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.shared.connected.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A statement of `class` was answered after `nanos`.
+    pub(super) fn statement(&mut self, class: u16, nanos: u64) {
+        if self.measuring {
+            self.classes[usize::from(class)].record(nanos);
+        }
+    }
+
+    /// Something was handled `nanos` late.
+    pub(super) fn late(&mut self, nanos: u64) {
+        if self.measuring {
+            self.lateness.record(nanos);
+        }
+    }
+
+    /// A client cannot connect before the release: the cell does not start.
+    pub(super) fn setup_failed(&mut self, error: LoadError) {
+        self.shared.abort.store(true, Ordering::SeqCst);
+        let _ = self.outbox.send(Message::SetupFailed(error));
+    }
+
+    /// The arrival that has waited longest.
+    pub(super) fn take_arrival(&mut self, now: u64) -> Option<Arrival> {
+        let shared = self.shared;
+        let mut arrivals = lock(shared.arrivals.as_ref()?);
+        let seen = arrivals.advance(now, shared.idle.load(Ordering::Relaxed) as usize);
+        let arrival = arrivals.take();
+        drop(arrivals);
+        self.arrived(seen);
+        arrival
+    }
+
+    /// Client `slot` waits for an arrival.
+    pub(super) fn wait_for_arrival(&mut self, slot: u32) {
+        self.shared.idle.fetch_add(1, Ordering::Relaxed);
+        self.idle.push(slot);
+    }
+
+    /// A client that waits for an arrival.
+    pub(super) fn pop_idle(&mut self) -> Option<u32> {
+        let slot = self.idle.pop()?;
+        self.shared.idle.fetch_sub(1, Ordering::Relaxed);
+        Some(slot)
+    }
+}
