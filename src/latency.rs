@@ -92,6 +92,35 @@ impl Latency {
         self.sum += other.sum;
     }
 
+    /// The events of `kept`, when `self` holds those of `dropped` and of `kept` together: cheaper than
+    /// merging `kept` where `dropped` are few. `None` when `self` holds other events, by their number and
+    /// sum, or when a histogram is lost.
+    pub fn without(&self, dropped: &[&Self], kept: &[&Self]) -> Option<Self> {
+        let all = || dropped.iter().chain(kept);
+        // Figures read from a damaged file may be of any size.
+        let same = all().fold(0, |n, l| l.count().wrapping_add(n)) == self.count()
+            && all().fold(0, |n, l| l.sum.wrapping_add(n)) == self.sum;
+        if !same {
+            return None;
+        }
+        if kept.iter().all(|l| l.count() == 0) {
+            return Some(Self::new());
+        }
+        let mut histogram = self.counts.unpacked()?.into_owned();
+        for latency in dropped.iter().filter(|l| l.count() > 0) {
+            histogram
+                .subtract(latency.counts.unpacked()?.as_ref())
+                .ok()?;
+        }
+        let kept = || kept.iter().filter(|l| l.count() > 0);
+        Some(Self {
+            counts: Counts::Open(histogram),
+            min: kept().map(|l| l.min).min().unwrap_or(u64::MAX),
+            max: kept().map(|l| l.max).max().unwrap_or(0),
+            sum: kept().fold(0, |n, l| l.sum.wrapping_add(n)),
+        })
+    }
+
     /// Forgets all events, keeping the memory.
     pub fn clear(&mut self) {
         match &mut self.counts {
@@ -269,6 +298,40 @@ mod tests {
         packed.record(3);
         assert_eq!(packed.min_nanos(), Some(3));
         assert_eq!(packed.count(), open.count() + 1);
+    }
+
+    #[test]
+    fn what_is_left_is_what_the_rest_gives() {
+        let parts: Vec<Latency> = (1..9_u64)
+            .map(|n| sample((n..300 * n).map(|i| i * i * n * 37)))
+            .collect();
+        let merged = |parts: &[Latency]| {
+            let mut all = Latency::new();
+            for part in parts {
+                all.merge(part);
+            }
+            all
+        };
+        let mut whole = merged(&parts);
+        whole.pack();
+        let by_reference: Vec<&Latency> = parts.iter().collect();
+        for drop in 0..=parts.len() {
+            let (dropped, kept) = by_reference.split_at(drop);
+            let (left, rest) = (whole.without(dropped, kept), merged(&parts[drop..]));
+            let left = left.unwrap_or_default();
+            assert!(left.histogram() == rest.histogram(), "{drop}");
+            assert_eq!(
+                (left.min, left.max, left.sum),
+                (rest.min, rest.max, rest.sum)
+            );
+            for q in [0.0, 0.5, 0.95, 0.999, 1.0] {
+                assert_eq!(left.quantile(q), rest.quantile(q), "{drop} {q}");
+            }
+        }
+        // Not its parts.
+        assert!(whole.without(&[], &by_reference[1..]).is_none());
+        let other = sample([5]);
+        assert!(whole.without(&[&other], &by_reference).is_none());
     }
 
     #[test]

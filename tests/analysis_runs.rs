@@ -16,8 +16,8 @@ use capbench::analysis::{
 use capbench::plan::{Criteria, OpenLoop, Step};
 use capbench::probe::names::{host, server};
 use capbench::record::{
-    CellRecord, CellStatus, ClientUsage, Flavour, HostFacts, Interval, Latency, Phase, Run, RunEnd,
-    Sample, ServerIdentity, VariantRecord, WorkloadRecord,
+    CellRecord, CellStatus, ClientUsage, Flavour, HostFacts, Interval, Latency, Merged, Phase, Run,
+    RunEnd, Sample, ServerIdentity, VariantRecord, WorkloadRecord,
 };
 use capbench::units::{Bytes, Millis, PerSecond, Ratio, Span};
 
@@ -91,6 +91,7 @@ fn cell(threads: u32, tps: f64) -> CellRecord {
         intervals,
         server: Vec::new(),
         host: Vec::new(),
+        merged: Merged::default(),
     }
 }
 

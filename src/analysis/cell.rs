@@ -7,7 +7,7 @@ use super::signals::Signals;
 use super::stats::{mean, series_se, variance};
 use super::validity::{self, Context, closed};
 use super::{steady, swings};
-use crate::record::{CellRecord, ErrorCount, Interval, Latency, Phase, Run};
+use crate::record::{CellRecord, ErrorCount, Interval, Latency, Run};
 use crate::units::{PerSecond, Ratio};
 
 /// A last interval shorter than this share of the usual one is no sample of its own. \[H\]
@@ -54,10 +54,6 @@ impl Totals {
         if interval.done == 0 && (closed || interval.arrivals > 0 || interval.backlog > 0) {
             self.stalls += 1;
         }
-        self.latency.merge(&interval.latency);
-        if let Some(service) = &interval.service {
-            self.service.get_or_insert_default().merge(service);
-        }
         for error in &interval.errors {
             *self
                 .errors
@@ -74,20 +70,22 @@ impl Totals {
 /// Summarises and judges one cell, with the probes' signals in its window. `gain` against the previous
 /// step is filled in later, when the ladder is known.
 pub(crate) fn summarise(run: &Run, cell: &CellRecord) -> (CellSummary, Signals) {
-    let measured: Vec<&Interval> = cell
-        .intervals
-        .iter()
-        .filter(|i| i.phase == Phase::Measure && i.seconds() > 0.0)
-        .collect();
+    let measured: Vec<&Interval> = cell.measured().collect();
     let closed = closed(cell.step);
     let usual = usual_length(&measured);
     let (throughputs, whole) = series(&measured, usual);
     let cut = steady::cut(&throughputs, usual);
-    let kept = &measured[cut.drop..];
+    let (dropped, kept) = measured.split_at(cut.drop);
     let mut totals = Totals::default();
     for interval in kept {
         totals.add(interval, closed);
     }
+    let merged = &cell.merged;
+    totals.latency =
+        merge(merged.latency.as_ref(), dropped, kept, |i| Some(&i.latency)).unwrap_or_default();
+    totals.service = merge(merged.service.as_ref(), dropped, kept, |i| {
+        i.service.as_ref()
+    });
     let window = kept.first().zip(kept.last()).map(|(first, last)| Window {
         start: first.start,
         end: last.end,
@@ -119,6 +117,32 @@ pub(crate) fn summarise(run: &Run, cell: &CellRecord) -> (CellSummary, Signals) 
         .max()
         .unwrap_or(Validity::Valid);
     (summary, signals)
+}
+
+/// The latencies of the intervals kept in one: what was merged before without those dropped, as long as
+/// that is less to unpack than the ones kept. `None` when no interval has any.
+fn merge<'a>(
+    all: Option<&Latency>,
+    dropped: &[&'a Interval],
+    kept: &[&'a Interval],
+    of: impl Fn(&'a Interval) -> Option<&'a Latency>,
+) -> Option<Latency> {
+    let latencies = |intervals: &[&'a Interval]| -> Vec<&'a Latency> {
+        intervals.iter().filter_map(|i| of(i)).collect()
+    };
+    let (dropped, kept) = (latencies(dropped), latencies(kept));
+    if kept.is_empty() {
+        return None;
+    }
+    all.filter(|_| dropped.len() < kept.len())
+        .and_then(|all| all.without(&dropped, &kept))
+        .or_else(|| {
+            let mut merged = Latency::new();
+            for latency in kept {
+                merged.merge(latency);
+            }
+            Some(merged)
+        })
 }
 
 /// Everything that follows from the sums alone.

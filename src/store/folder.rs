@@ -1,14 +1,15 @@
 //! Making a run folder and saving into it.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use crate::record::{CellRecord, Run};
+use crate::record::{CellRecord, Run, Sample};
 
+use super::table::Table;
 use super::{StoreError, latency, tables};
 
 /// Where a new run folder goes.
@@ -24,20 +25,29 @@ pub enum Place<'a> {
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,
-    /// The finished lines of each cell's intervals; a cell that has ended no longer changes.
-    saved: BTreeMap<u32, SavedCell>,
+    /// The cells in the files, in order; a cell that has ended no longer changes.
+    saved: Vec<Fingerprint>,
+    intervals: Table,
+    errors: Table,
+    server: Samples,
+    host: Samples,
 }
 
+/// A table of samples and the names of its columns.
 #[derive(Debug)]
-struct SavedCell {
-    fingerprint: Fingerprint,
-    lines: tables::IntervalLines,
+struct Samples {
+    table: Table,
+    names: BTreeSet<String>,
+    of: fn(&CellRecord) -> &[Sample],
 }
 
-/// What tells that a cell's intervals are the ones already saved.
+/// What tells that a cell's records are the ones already saved.
 #[derive(Debug, PartialEq, Eq)]
 struct Fingerprint {
+    cell: u32,
     intervals: usize,
+    server: usize,
+    host: usize,
     done: u64,
     nanos: u128,
 }
@@ -45,7 +55,10 @@ struct Fingerprint {
 impl Fingerprint {
     fn of(cell: &CellRecord) -> Self {
         Self {
+            cell: cell.index,
             intervals: cell.intervals.len(),
+            server: cell.server.len(),
+            host: cell.host.len(),
             done: cell.intervals.iter().fold(0, |n, i| n.wrapping_add(i.done)),
             nanos: cell
                 .intervals
@@ -76,9 +89,14 @@ impl Store {
         let latencies = dir.join("latency");
         fs::create_dir_all(&latencies).map_err(|e| StoreError::write(&latencies, e))?;
         write_file(&dir.join("plan.toml"), plan_source)?;
+        let table = |name: &str| Table::new(dir.join(name));
         Ok(Self {
+            saved: Vec::new(),
+            intervals: table("intervals.csv"),
+            errors: table("errors.csv"),
+            server: Samples::new(table("server.csv"), |cell| &cell.server),
+            host: Samples::new(table("host.csv"), |cell| &cell.host),
             dir,
-            saved: BTreeMap::new(),
         })
     }
 
@@ -101,51 +119,93 @@ impl Store {
         self.dir.join("journal.jsonl")
     }
 
-    /// Writes what there is of the run. Each file is replaced as a whole, the manifest last, so that the
-    /// folder can be read whenever capbench ends. The latency log of a cell that was saved before is
-    /// left alone.
+    /// Writes what there is of the run: the tables grow by the cells that are new, or are replaced as a
+    /// whole when others changed; the manifest is replaced, last, so that the folder can be read whenever
+    /// capbench ends. The latency log of a cell that was saved before is left alone.
     ///
     /// # Errors
     /// Write errors; what was saved before stays readable.
     pub fn save(&mut self, run: &Run) -> Result<(), StoreError> {
-        for cell in &run.cells {
-            let fingerprint = Fingerprint::of(cell);
-            if self
-                .saved
-                .get(&cell.index)
-                .is_some_and(|s| s.fingerprint == fingerprint)
-            {
-                continue;
-            }
-            if !cell.intervals.is_empty() {
+        let prints: Vec<Fingerprint> = run.cells.iter().map(Fingerprint::of).collect();
+        for (cell, print) in run.cells.iter().zip(&prints) {
+            if !cell.intervals.is_empty() && !self.saved.contains(print) {
                 let path = self.dir.join(latency::file_name(cell.index));
                 write_file(&path, &latency::log(&path, cell)?)?;
             }
-            let lines = tables::IntervalLines::of(cell);
-            self.saved
-                .insert(cell.index, SavedCell { fingerprint, lines });
         }
-        let lines = || {
-            run.cells
-                .iter()
-                .filter_map(|c| self.saved.get(&c.index))
-                .map(|s| &s.lines)
+        // In the files already, if what is there is the beginning of this run.
+        let known = if prints.starts_with(&self.saved) {
+            self.saved.len()
+        } else {
+            0
         };
-        self.put("intervals.csv", &tables::intervals(lines()))?;
-        self.put("errors.csv", &tables::errors(lines()))?;
-        let server = tables::samples(run.cells.iter().map(|c| (c.index, c.server.as_slice())));
-        self.put("server.csv", &server)?;
-        let host = tables::samples(run.cells.iter().map(|c| (c.index, c.host.as_slice())));
-        self.put("host.csv", &host)?;
+        // Whatever fails on the way: the tables are then written anew.
+        self.saved.clear();
+        let cells = &run.cells;
+        let header = tables::interval_header();
+        write_table(
+            &mut self.intervals,
+            header,
+            cells,
+            known,
+            tables::interval_rows,
+        )?;
+        let header = tables::error_header();
+        write_table(&mut self.errors, header, cells, known, tables::error_rows)?;
+        self.server.write(cells, known)?;
+        self.host.write(cells, known)?;
+        self.saved = prints;
         let path = self.dir.join("run.json");
         let mut manifest = serde_json::to_vec_pretty(run)
             .map_err(|e| StoreError::write(&path, io::Error::from(e)))?;
         manifest.push(b'\n');
         write_file(&path, &manifest)
     }
+}
 
-    fn put(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
-        write_file(&self.dir.join(name), content)
+impl Samples {
+    fn new(table: Table, of: fn(&CellRecord) -> &[Sample]) -> Self {
+        Self {
+            table,
+            names: BTreeSet::new(),
+            of,
+        }
+    }
+
+    fn write(&mut self, cells: &[CellRecord], known: usize) -> Result<(), StoreError> {
+        let of = self.of;
+        if known == 0 {
+            self.names.clear();
+        }
+        for name in cells[known..]
+            .iter()
+            .flat_map(of)
+            .flat_map(|s| s.values.keys())
+        {
+            if !self.names.contains(name) {
+                self.names.insert(name.clone());
+            }
+        }
+        let names = &self.names;
+        let rows = |cell: &CellRecord| tables::sample_rows(cell.index, of(cell), names);
+        let header = tables::sample_header(names);
+        write_table(&mut self.table, header, cells, known, rows)
+    }
+}
+
+/// Adds the rows of the cells after the first `known`, or writes all anew.
+fn write_table(
+    table: &mut Table,
+    header: Vec<u8>,
+    cells: &[CellRecord],
+    known: usize,
+    rows: impl Fn(&CellRecord) -> Vec<u8>,
+) -> Result<(), StoreError> {
+    let all = |cells: &[CellRecord]| cells.iter().flat_map(&rows).collect::<Vec<u8>>();
+    if known > 0 && table.grows(&header) {
+        table.append(&all(&cells[known..]))
+    } else {
+        table.replace(header, &all(cells))
     }
 }
 

@@ -1,8 +1,9 @@
 //! One `HdrHistogram` log a cell, readable by every tool that reads such logs.
 //!
 //! One line an interval, in order: without a tag the latency of transactions (open loop: the response
-//! time), with the tag `service` the service time of an open loop. Values are nanoseconds; the exact
-//! minimum, maximum and sum stand in `intervals.csv`.
+//! time), with the tag `service` the service time of an open loop. At the end one line each, tagged `measured`
+//! and `measured-service`, with all measured intervals in one. Values are nanoseconds; the exact minimum,
+//! maximum and sum stand in `intervals.csv`.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -14,11 +15,13 @@ use hdrhistogram::serialization::interval_log::{
 };
 use jiff::Timestamp;
 
-use crate::record::CellRecord;
+use crate::record::{CellRecord, Latency};
 
 use super::StoreError;
 
 const SERVICE: &str = "service";
+const MEASURED: &str = "measured";
+const MEASURED_SERVICE: &str = "measured-service";
 
 /// Path of a cell's log within the run folder.
 pub(super) fn file_name(index: u32) -> String {
@@ -46,22 +49,44 @@ pub(super) fn log(path: &Path, cell: &CellRecord) -> Result<Vec<u8>, StoreError>
     let mut writer = head
         .begin_log_with(&mut text, &mut serializer)
         .map_err(|e| failed(e.to_string()))?;
+    let mut write = |latency: &Latency, from: f64, to: f64, tag: Option<&str>| {
+        let start = Duration::try_from_secs_f64(from).unwrap_or_default();
+        let length = Duration::try_from_secs_f64(to - from).unwrap_or_default();
+        writer
+            .write_histogram(&*latency.histogram(), start, length, tag.and_then(Tag::new))
+            .map_err(|e| failed(e.to_string()))
+    };
     for interval in &cell.intervals {
-        let start = Duration::try_from_secs_f64(interval.start).unwrap_or_default();
-        let length = Duration::try_from_secs_f64(interval.seconds()).unwrap_or_default();
-        let latencies = [
-            (Some(&interval.latency), None),
-            (interval.service.as_ref(), Tag::new(SERVICE)),
-        ];
-        for (latency, tag) in latencies {
-            if let Some(latency) = latency {
-                writer
-                    .write_histogram(&*latency.histogram(), start, length, tag)
-                    .map_err(|e| failed(e.to_string()))?;
-            }
+        write(&interval.latency, interval.start, interval.end, None)?;
+        if let Some(service) = &interval.service {
+            write(service, interval.start, interval.end, Some(SERVICE))?;
+        }
+    }
+    let ends = cell.measured().next().zip(cell.measured().last());
+    if let Some((first, last)) = ends {
+        let (latencies, services) = (
+            cell.measured().map(|i| &i.latency),
+            cell.measured().filter_map(|i| i.service.as_ref()),
+        );
+        write(&merge(latencies), first.start, last.end, Some(MEASURED))?;
+        if first.service.is_some() {
+            write(
+                &merge(services),
+                first.start,
+                last.end,
+                Some(MEASURED_SERVICE),
+            )?;
         }
     }
     Ok(text)
+}
+
+fn merge<'a>(latencies: impl Iterator<Item = &'a Latency>) -> Latency {
+    let mut all = Latency::new();
+    for latency in latencies {
+        all.merge(latency);
+    }
+    all
 }
 
 fn system_time(rfc3339: &str) -> Option<SystemTime> {
@@ -75,6 +100,10 @@ pub(super) struct Histograms {
     pub(super) latency: Vec<Vec<u8>>,
     /// With the tag `service`.
     pub(super) service: Vec<Vec<u8>>,
+    /// With the tag `measured`.
+    pub(super) measured: Option<Vec<u8>>,
+    /// With the tag `measured-service`.
+    pub(super) measured_service: Option<Vec<u8>>,
     /// Why reading ended before the end of the file.
     pub(super) cut_off: Option<String>,
 }
@@ -93,10 +122,12 @@ pub(super) fn read(content: &[u8]) -> Histograms {
         };
         let bytes = base64::engine::general_purpose::STANDARD.decode(entry.encoded_histogram());
         match bytes {
-            Ok(bytes) if entry.tag().is_some_and(|t| t.as_str() == SERVICE) => {
-                found.service.push(bytes);
-            }
-            Ok(bytes) => found.latency.push(bytes),
+            Ok(bytes) => match entry.tag().map(|t| t.as_str()) {
+                Some(SERVICE) => found.service.push(bytes),
+                Some(MEASURED) => found.measured = Some(bytes),
+                Some(MEASURED_SERVICE) => found.measured_service = Some(bytes),
+                _ => found.latency.push(bytes),
+            },
             Err(e) => {
                 found.cut_off = Some(format!("entry {number} cannot be decoded ({e})"));
                 break;

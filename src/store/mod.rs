@@ -8,6 +8,7 @@ mod folder;
 mod latency;
 mod read;
 mod rows;
+mod table;
 mod tables;
 
 pub use error::StoreError;

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 
 use crate::plan::Warning;
-use crate::record::{ErrorCount, Interval, Latency, Phase, Run, Sample};
+use crate::record::{CellRecord, ErrorCount, Interval, Latency, Merged, Phase, Run, Sample};
 
 use super::rows::{Fields, number};
 use super::{FORMAT, StoreError, latency, rows, tables};
@@ -43,11 +43,7 @@ pub fn open(dir: &Path) -> Result<Run, StoreError> {
         .collect();
     let lost_logs: Vec<Option<String>> = work
         .into_par_iter()
-        .map(|(rows, errors, cell)| {
-            let (intervals, lost) = assemble(dir, cell.index, rows, errors);
-            cell.intervals = intervals;
-            lost
-        })
+        .map(|(rows, errors, cell)| assemble(dir, cell, rows, errors))
         .collect();
     lost.extend(lost_logs.into_iter().flatten());
     if !lost.is_empty() {
@@ -110,13 +106,14 @@ struct Exact {
     sum: u128,
 }
 
+/// Puts the intervals of a cell together; what is lost, if anything.
 fn assemble(
     dir: &Path,
-    cell: u32,
+    cell: &mut CellRecord,
     rows: Vec<Row>,
     errors: Vec<(u32, ErrorCount)>,
-) -> (Vec<Interval>, Option<String>) {
-    let name = latency::file_name(cell);
+) -> Option<String> {
+    let name = latency::file_name(cell.index);
     let (found, mut lost) = match fs::read(dir.join(&name)) {
         Ok(content) => {
             let mut found = latency::read(&content);
@@ -166,7 +163,27 @@ fn assemble(
             interval.errors.push(error);
         }
     }
-    (intervals, lost)
+    cell.intervals = intervals;
+    cell.merged = Merged {
+        latency: merged(found.measured, cell.measured().map(|i| &i.latency)),
+        service: merged(
+            found.measured_service,
+            cell.measured().filter_map(|i| i.service.as_ref()),
+        ),
+    };
+    lost
+}
+
+/// A histogram that was merged from `parts`, with their exact figures.
+fn merged<'a>(bytes: Option<Vec<u8>>, parts: impl Iterator<Item = &'a Latency>) -> Option<Latency> {
+    let (mut count, mut min, mut max, mut sum) = (0_u64, u64::MAX, 0, 0_u128);
+    for part in parts {
+        count = count.wrapping_add(part.count());
+        min = part.min_nanos().map_or(min, |n| n.min(min));
+        max = part.max_nanos().map_or(max, |n| n.max(max));
+        sum = sum.wrapping_add(part.sum_nanos());
+    }
+    Some(Latency::from_packed(bytes?, count, min, max, sum))
 }
 
 /// Rows with their cell, in file order.

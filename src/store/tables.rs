@@ -44,62 +44,51 @@ pub(super) const INTERVAL_COLUMNS: [&str; 31] = [
 /// Columns of errors.csv.
 pub(super) const ERROR_COLUMNS: [&str; 5] = ["cell", "interval", "code", "statement", "count"];
 
-/// The finished lines of one cell.
-#[derive(Debug, Default)]
-pub(super) struct IntervalLines {
-    intervals: Vec<u8>,
-    errors: Vec<u8>,
+/// First line of intervals.csv.
+pub(super) fn interval_header() -> Vec<u8> {
+    lines(std::iter::once(INTERVAL_COLUMNS))
 }
 
-impl IntervalLines {
-    pub(super) fn of(cell: &CellRecord) -> Self {
-        let numbered = || (1_usize..).zip(&cell.intervals);
-        Self {
-            intervals: lines(numbered().map(|(n, i)| interval(cell.index, n, i))),
-            errors: lines(numbered().flat_map(|(n, i)| {
-                i.errors.iter().map(move |e| {
-                    [
-                        cell.index.to_string(),
-                        n.to_string(),
-                        e.code.to_string(),
-                        guarded(&e.statement),
-                        e.count.to_string(),
-                    ]
-                })
-            })),
-        }
-    }
+/// A cell's rows of intervals.csv.
+pub(super) fn interval_rows(cell: &CellRecord) -> Vec<u8> {
+    lines(numbered(cell).map(|(n, i)| interval(cell.index, n, i)))
 }
 
-/// intervals.csv.
-pub(super) fn intervals<'a>(cells: impl Iterator<Item = &'a IntervalLines>) -> Vec<u8> {
-    let mut file = lines(std::iter::once(INTERVAL_COLUMNS));
-    cells.for_each(|c| file.extend_from_slice(&c.intervals));
-    file
+/// First line of errors.csv.
+pub(super) fn error_header() -> Vec<u8> {
+    lines(std::iter::once(ERROR_COLUMNS))
 }
 
-/// errors.csv.
-pub(super) fn errors<'a>(cells: impl Iterator<Item = &'a IntervalLines>) -> Vec<u8> {
-    let mut file = lines(std::iter::once(ERROR_COLUMNS));
-    cells.for_each(|c| file.extend_from_slice(&c.errors));
-    file
+/// A cell's rows of errors.csv.
+pub(super) fn error_rows(cell: &CellRecord) -> Vec<u8> {
+    lines(numbered(cell).flat_map(|(n, i)| {
+        i.errors.iter().map(move |e| {
+            [
+                cell.index.to_string(),
+                n.to_string(),
+                e.code.to_string(),
+                guarded(&e.statement),
+                e.count.to_string(),
+            ]
+        })
+    }))
 }
 
-/// server.csv and host.csv: one row a sample, one column a name that occurs anywhere.
-pub(super) fn samples<'a>(cells: impl Iterator<Item = (u32, &'a [Sample])> + Clone) -> Vec<u8> {
-    let names: BTreeSet<&str> = cells
-        .clone()
-        .flat_map(|(_, samples)| samples)
-        .flat_map(|s| s.values.keys().map(String::as_str))
-        .collect();
-    let header = ["cell", "at_s"]
-        .into_iter()
-        .map(guarded)
-        .chain(names.iter().map(|n| guarded(n)))
-        .collect::<Vec<_>>();
-    let rows = cells.flat_map(|(cell, samples)| samples.iter().map(move |s| (cell, s)));
-    let rows = rows.map(|(cell, sample)| {
-        let values = names.iter().map(|&name| {
+fn numbered(cell: &CellRecord) -> impl Iterator<Item = (usize, &Interval)> {
+    (1_usize..).zip(&cell.intervals)
+}
+
+/// First line of server.csv and host.csv: one column a name.
+pub(super) fn sample_header(names: &BTreeSet<String>) -> Vec<u8> {
+    let fixed = ["cell", "at_s"].into_iter().map(guarded);
+    let header = fixed.chain(names.iter().map(|n| guarded(n)));
+    lines(std::iter::once(header.collect::<Vec<_>>()))
+}
+
+/// A cell's rows of server.csv or host.csv: one a sample.
+pub(super) fn sample_rows(cell: u32, samples: &[Sample], names: &BTreeSet<String>) -> Vec<u8> {
+    lines(samples.iter().map(|sample| {
+        let values = names.iter().map(|name| {
             sample
                 .values
                 .get(name)
@@ -109,8 +98,7 @@ pub(super) fn samples<'a>(cells: impl Iterator<Item = (u32, &'a [Sample])> + Clo
             .into_iter()
             .chain(values)
             .collect::<Vec<_>>()
-    });
-    lines(std::iter::once(header).chain(rows))
+    }))
 }
 
 fn interval(cell: u32, number: usize, i: &Interval) -> Vec<String> {

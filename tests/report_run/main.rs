@@ -8,6 +8,7 @@
 )]
 
 mod findings;
+mod large;
 mod recorded;
 mod render;
 mod store;

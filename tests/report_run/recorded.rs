@@ -74,3 +74,46 @@ fn a_report_is_the_same_every_time() {
     };
     assert!(render() == render());
 }
+
+/// The histograms merged beside the intervals change no figure, whether intervals are dropped or not.
+#[test]
+fn what_is_merged_beforehand_gives_the_same_findings() {
+    let mut slow_start = support::knee();
+    for cell in &mut slow_start.cells {
+        let clients = cell.clients;
+        let last = cell.intervals.len() as u32;
+        cell.intervals
+            .extend((last..40).map(|n| support::interval(n, clients, 100.0 + f64::from(n % 3))));
+        for n in 1..5 {
+            cell.intervals[n] = support::interval(n as u32, clients, 30.0);
+        }
+        for interval in &mut cell.intervals[5..13] {
+            *interval = support::interval((interval.start / 10.0) as u32, clients, 101.0);
+        }
+    }
+    let mut dropped = 0;
+    for run in [slow_start, support::open_loop(), support::recorded()] {
+        let base = tempfile::tempdir().unwrap();
+        let now = "2026-11-30T11:58:00Z".parse().unwrap();
+        let mut store = Store::create(Place::Under(base.path()), "merged", now, b"").unwrap();
+        store.save(&run).unwrap();
+        let read = open(store.dir()).unwrap();
+        let mut plain = read.clone();
+        for cell in &mut plain.cells {
+            let merged = std::mem::take(&mut cell.merged);
+            assert!(merged.latency.is_some());
+            assert_eq!(merged.service.is_some(), run.open.is_some());
+        }
+        let findings = analyse(&read);
+        dropped += findings
+            .cells
+            .iter()
+            .filter_map(|c| c.window)
+            .map(|w| w.dropped)
+            .sum::<usize>();
+        let findings = format!("{findings:#?}");
+        assert_eq!(findings, format!("{:#?}", analyse(&plain)));
+        assert_eq!(findings, format!("{:#?}", analyse(&run)));
+    }
+    assert!(dropped > 0);
+}

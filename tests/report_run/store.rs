@@ -147,6 +147,73 @@ fn a_new_cell_leaves_the_logs_of_others_alone() {
     assert_same(&run, &open(&dir).unwrap());
 }
 
+/// What was written stays in place and grows; a figure that is new has a column in all rows.
+#[test]
+fn tables_grow_by_a_new_cell() {
+    use std::os::unix::fs::MetadataExt;
+    const TABLES: [&str; 4] = ["intervals.csv", "errors.csv", "server.csv", "host.csv"];
+    let mut run = support::recorded();
+    let rest = run.cells.split_off(2);
+    let base = tempfile::tempdir().unwrap();
+    let mut store = save(&run, base.path());
+    let dir = store.dir().to_owned();
+    let files = |dir: &Path| {
+        TABLES.map(|name| {
+            let path = dir.join(name);
+            (fs::metadata(&path).unwrap().ino(), fs::read(&path).unwrap())
+        })
+    };
+    for (number, mut cell) in rest.into_iter().enumerate() {
+        let before = files(&dir);
+        let new_figure = number == 1;
+        if new_figure {
+            cell.server[0].values.insert("a_new_one".into(), 5.0);
+        }
+        run.cells.push(cell);
+        store.save(&run).unwrap();
+        let after = files(&dir);
+        for (name, (before, after)) in TABLES.iter().zip(before.iter().zip(&after)) {
+            let grown = before.0 == after.0 && after.1.starts_with(&before.1);
+            assert_eq!(grown, !(new_figure && *name == "server.csv"), "{name}");
+        }
+        assert_same(&run, &open(&dir).unwrap());
+    }
+    // A cell that changed, and a table that someone shortened: all is written anew.
+    run.cells[0].intervals.pop();
+    store.save(&run).unwrap();
+    assert_same(&run, &open(&dir).unwrap());
+    fs::write(dir.join("host.csv"), "cell,at_s\n").unwrap();
+    store.save(&run).unwrap();
+    assert_same(&run, &open(&dir).unwrap());
+}
+
+/// A crash in the middle of a save: rows without a cell in the manifest, the last of them cut off.
+#[test]
+fn rows_of_a_cell_that_was_never_finished_are_left_out() {
+    let mut run = support::recorded();
+    let base = tempfile::tempdir().unwrap();
+    let mut store = save(&run, base.path());
+    let dir = store.dir().to_owned();
+    let manifest = fs::read(dir.join("run.json")).unwrap();
+    let whole = run.clone();
+    let mut next = run.cells[0].clone();
+    next.index = 6;
+    run.cells.push(next);
+    store.save(&run).unwrap();
+    fs::write(dir.join("run.json"), manifest).unwrap();
+    let path = dir.join("server.csv");
+    let grown = fs::read(&path).unwrap();
+    fs::write(&path, &grown[..grown.len() - 3]).unwrap();
+    let mut read = open(&dir).unwrap();
+    let said = read.warnings.pop().unwrap();
+    assert!(
+        said.text.contains("server.csv: ends within line"),
+        "{}",
+        said.text
+    );
+    assert_same(&whole, &read);
+}
+
 /// Every file but the manifest cut at many places: the run opens, says so, and what is left is a prefix.
 #[test]
 fn a_folder_cut_off_anywhere_still_opens() {

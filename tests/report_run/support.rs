@@ -124,6 +124,7 @@ pub(crate) fn cell(
         intervals,
         server: Vec::new(),
         host: Vec::new(),
+        merged: Merged::default(),
     }
 }
 
@@ -345,7 +346,7 @@ pub(crate) fn recorded() -> Run {
 }
 
 /// `count` latencies with a long tail around `mean` nanoseconds, always the same.
-fn skewed(count: u64, mean: f64) -> Latency {
+pub(crate) fn skewed(count: u64, mean: f64) -> Latency {
     let mut latency = Latency::new();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for _ in 0..count {
