@@ -242,6 +242,16 @@ pub struct Sample {
     pub values: BTreeMap<String, f64>,
 }
 
+/// An error's words as a record keeps them: on one line, without the `hint:` lines, which are for the person
+/// at the screen.
+pub fn reason(words: &str) -> String {
+    let lines = words.lines().map(str::trim);
+    let kept: Vec<&str> = lines
+        .filter(|line| !line.is_empty() && !line.starts_with("hint:"))
+        .collect();
+    kept.join(" ")
+}
+
 /// Which family a server belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

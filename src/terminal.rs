@@ -65,15 +65,9 @@ impl Terminal {
         }
     }
 
-    /// An error with its causes. A cause that the text above already holds is not repeated.
+    /// An error with its causes.
     pub fn error(&self, error: &anyhow::Error) {
-        let mut text = error.to_string();
-        for cause in error.chain().skip(1).map(ToString::to_string) {
-            if !text.contains(&cause) {
-                text = format!("{text}: {cause}");
-            }
-        }
-        self.line(&format!("\x1b[31;1merror\x1b[0m: {text}"));
+        self.line(&format!("\x1b[31;1merror\x1b[0m: {}", words(error)));
     }
 
     /// Text that brings its own form (rendered diagnostics).
@@ -159,6 +153,17 @@ impl Terminal {
             said: Mutex::new(now),
         }
     }
+}
+
+/// An error with its causes. A cause that the text before already holds is not repeated.
+pub fn words(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Progress of one long stage. Ends when dropped.

@@ -95,7 +95,9 @@ fn ran(summary: &CellSummary, cell: &CellRecord, reasons: &mut Vec<Reason>) {
         CellStatus::Interrupted => object(Validity::Invalid, format!("interrupted{because}")),
         CellStatus::Skipped => object(Validity::Invalid, format!("not run{because}")),
     }
-    let ran = !matches!(cell.status, CellStatus::Skipped);
+    // A cell that failed before its clients were released is told by its reason.
+    let ran = !matches!(cell.status, CellStatus::Skipped)
+        && (cell.reason.is_none() || summary.window.is_some());
     if ran && summary.window.is_none() {
         object(Validity::Invalid, "no measured interval".to_owned());
     } else if ran && summary.done == 0 {

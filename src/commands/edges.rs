@@ -164,7 +164,8 @@ pub(crate) fn put_back(
         Ok(()) => end,
         Err(error) => {
             let error = anyhow!(
-                "the server was not put back: {error}\nhint: every change, with the way to undo it, stands in {}",
+                "the server was not put back: {error}\nhint: once it answers, `capbench restore {}` puts it back; every change, with the way to undo it, stands in {}",
+                journal_path.parent().unwrap_or(journal_path).display(),
                 journal_path.display()
             );
             if let Err(first) = end {

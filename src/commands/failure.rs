@@ -3,7 +3,8 @@
 use crate::cli::Exit;
 use crate::execute;
 use crate::plan;
-use crate::terminal::Terminal;
+use crate::record;
+use crate::terminal::{self, Terminal};
 
 /// Why a command did not do what it was asked, with the exit code that says so.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ impl Failure {
     pub(super) fn reason(&self) -> String {
         self.error
             .as_ref()
-            .map_or_else(String::new, |error| format!("{error:#}"))
+            .map_or_else(String::new, |error| record::reason(&terminal::words(error)))
     }
 }
 

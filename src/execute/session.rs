@@ -15,7 +15,7 @@ use crate::load::LoadError;
 use crate::matrix::{self, Cell};
 use crate::plan::{OnFailure, Plan, Reset, Step};
 use crate::probe;
-use crate::record::{CellRecord, CellStatus, Run, RunEnd, VariantRecord};
+use crate::record::{CellRecord, CellStatus, Run, RunEnd, VariantRecord, reason};
 use crate::target::{self, Journal, Operator, Server, TargetError};
 use crate::terminal::Terminal;
 use crate::units::Span;
@@ -377,7 +377,11 @@ impl Session<'_> {
         let blank = |status, reason| cell::blank(plan, cell, status, reason);
         let before = match self.server.variables() {
             Ok(variables) => variables,
-            Err(error) => return Ok(blank(CellStatus::Failed, Some(error.to_string()))),
+            Err(error) => {
+                self.terminal
+                    .warn(format_args!("[{}] {}: {error}", label.position, label.text));
+                return Ok(blank(CellStatus::Failed, Some(reason(&error.to_string()))));
+            }
         };
         self.before_load(program)?;
         let spec = cell::spec(
@@ -423,12 +427,12 @@ impl Session<'_> {
                 }
                 cell::filled(blank(CellStatus::Completed, None), outcome)
             }
-            Err(error) => blank(CellStatus::Failed, Some(error.to_string())),
+            Err(error) => blank(CellStatus::Failed, Some(reason(&error.to_string()))),
         };
         let death = self.server.death();
         if let Some(death) = &death {
             record.status = CellStatus::Failed;
-            record.reason = Some(death.to_string());
+            record.reason = Some(reason(&death.to_string()));
         }
         let death = death.is_some();
         record.server = readings.server;
@@ -442,7 +446,8 @@ impl Session<'_> {
             Err(_) if death => {}
             Ok(after) => record.differences = differences(&before, &after),
             Err(error) => record.differences.push(format!(
-                "variables could not be read after the cell: {error}"
+                "variables could not be read after the cell: {}",
+                reason(&error.to_string())
             )),
         }
         // What follows from these ends is said once the run has ended.

@@ -1,6 +1,9 @@
 //! The prepared statements of one connection: found by number, bounded, the least recently used goes first.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::workload::mix_seed;
 
 const NONE: u32 = u32::MAX;
 
@@ -15,10 +18,31 @@ struct Entry {
     newer: u32,
 }
 
+/// Hashes a key by mixing its bits: looked up once a statement, and keys are our own numbers, so that
+/// the standard hasher's defence against chosen keys would be paid for nothing.
+#[derive(Debug, Default)]
+struct Mix(u64);
+
+impl Hasher for Mix {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = mix_seed(self.0 ^ key);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// Prepared statements by key (SQL text × table).
 #[derive(Debug)]
 pub(super) struct Prepared {
-    slots: HashMap<u64, u32>,
+    slots: HashMap<u64, u32, BuildHasherDefault<Mix>>,
     entries: Vec<Entry>,
     /// Largest number of statements; 0: no bound.
     limit: u32,
@@ -30,7 +54,7 @@ impl Prepared {
     /// Empty, for at most `limit` statements (0: no bound).
     pub(super) fn new(limit: u32) -> Self {
         Self {
-            slots: HashMap::new(),
+            slots: HashMap::default(),
             entries: Vec::new(),
             limit,
             oldest: NONE,

@@ -73,7 +73,7 @@ pub enum TargetError {
         reason: String,
     },
     /// Some changes could not be undone; each on its own line.
-    #[error("not everything could be put back:\n{}\nhint: the journal of the run folder names each change and how to undo it", .0.join("\n"))]
+    #[error("not everything could be put back:\n{}", .0.join("\n"))]
     Restore(Vec<String>),
     /// The operator declined.
     #[error("the operator did not make the change of variant `{0}`")]

@@ -107,6 +107,9 @@ const HEADINGS: [&str; 7] = [
     "met",
 ];
 
+const QUICK: &str =
+    "\nThis was the tiniest setting: it shows that the bench works, no figure means anything.\n";
+
 impl Report {
     pub(crate) fn new(settings: &Settings, sysbench: &str) -> Self {
         let mut facts = vec![
@@ -175,7 +178,7 @@ impl Report {
             let _ = writeln!(out, "\n{server}\n{table}");
         }
         if self.quick {
-            out.push_str("\nThis was the tiniest setting: it shows that the bench works, no figure means anything.\n");
+            out.push_str(QUICK);
         }
         out
     }
@@ -201,6 +204,9 @@ impl Report {
             }
         }
         out.push_str(&self.losses());
+        if self.quick {
+            out.push_str(QUICK);
+        }
         out
     }
 

@@ -344,3 +344,66 @@ fn tables_of_sysbench_are_accepted_after_a_look() {
         .says("was not made by capbench");
     assert!(!lab.path("refused").exists());
 }
+
+#[test]
+fn a_server_of_others_that_dies_is_told_with_the_way_to_put_it_back() {
+    for binary in servers::servers() {
+        let external = External::start(&binary);
+        let lab = Lab::new();
+        let ladder = LADDER.replace("600ms", "2s");
+        lab.write("plan.toml", &plan(&external, &ladder));
+        make_foreign(&external);
+        make_accounts(&lab, &external, &binary);
+        let mut running = lab.start(command(&lab, &["plan.toml", "--out", "run"]));
+        running.said("[1/4]");
+        running.said(" 0.8s ");
+        let server = crate::lab::pid(&external.path("pid"));
+        rustix::process::kill_process(server, Signal::KILL).unwrap();
+        let ended = running.wait().expect(3);
+        ended.says("was not put back").says("journal.jsonl");
+        let journal = lab.read("run/journal.jsonl");
+        assert!(journal.contains("max_connections"), "{journal}");
+        let cells = csv_rows(&lab.path("run/cells.csv"));
+        assert_eq!(cells.len(), 4, "{cells:#?}");
+        assert_ne!(cells[0]["validity"], "valid", "{cells:#?}");
+        assert!(lab.path("run/report.md").exists());
+
+        // What the server forgot with its end, it does not get twice; what it kept is put back.
+        external.start_again();
+        run(&lab, &["restore", "run"])
+            .expect(0)
+            .says("max_connections");
+        run(&lab, &["restore", "run"])
+            .expect(0)
+            .says("nothing to put back");
+    }
+}
+
+#[test]
+fn what_a_killed_capbench_changed_is_put_back_from_its_journal() {
+    for binary in servers::servers() {
+        let external = External::start(&binary);
+        let lab = Lab::new();
+        let ladder = LADDER.replace("600ms", "60s");
+        lab.write("plan.toml", &plan(&external, &ladder));
+        make_foreign(&external);
+        make_accounts(&lab, &external, &binary);
+        let before = variables(&external);
+        let mut running = lab.start(command(&lab, &["plan.toml", "--out", "run"]));
+        running.said("[1/4]");
+        running.said(" 0.8s ");
+        running.signal(Signal::KILL);
+        running.wait().expect(-1);
+        assert_ne!(variables(&external), before);
+        run(&lab, &["restore", "run"])
+            .expect(0)
+            .says("max_connections");
+        assert_eq!(variables(&external), before);
+        run(&lab, &["restore", "run"])
+            .expect(0)
+            .says("nothing to put back");
+        for (path, content) in all_files(&lab.path(".")) {
+            assert_no_secret(&path.display().to_string(), &content);
+        }
+    }
+}

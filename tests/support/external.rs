@@ -51,22 +51,27 @@ impl External {
             ),
         );
         let server = Self { folder, port };
+        server.start_again();
+        server
+    }
+
+    /// Starts the server, which does not run.
+    pub(crate) fn start_again(&self) {
         assert!(
-            Command::new(server.path("start.sh"))
+            Command::new(self.path("start.sh"))
                 .status()
                 .unwrap()
                 .success()
         );
         let up = (0..1200).any(|_| {
             std::thread::sleep(Duration::from_millis(50));
-            server.try_root().is_some()
+            self.try_root().is_some()
         });
         assert!(
             up,
             "{}",
-            std::fs::read_to_string(server.path("log")).unwrap_or_default()
+            std::fs::read_to_string(self.path("log")).unwrap_or_default()
         );
-        server
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
