@@ -1,8 +1,11 @@
 //! The statements of a transaction, counted by the server.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use capbench::workload::Distribution;
+use mysql::Conn;
+use mysql::prelude::Queryable;
 
 use crate::{Options, Ours, capbench, growth, start, support, sysbench, sysbench_is_there};
 
@@ -141,4 +144,97 @@ fn same_statements(
         let slack = 0.06 * a.max(b) + events as f64 / 10.0;
         assert!((a - b).abs() <= slack, "{name}: {a} and {b}: {what}");
     }
+}
+
+/// Statements with their values, of few transactions: the very same text, in the same order.
+#[test]
+fn statements_read_the_same() {
+    if !sysbench_is_there() {
+        return;
+    }
+    let binary = support::servers().remove(0);
+    let (server, mut root) = start(&binary);
+    for (script, options) in SCRIPTS {
+        let tables = if script.starts_with("select_random") {
+            1
+        } else {
+            2
+        };
+        let number = tables.to_string();
+        let shape = [
+            ("tables", number.as_str()),
+            ("table_size", "2000"),
+            ("rand-type", "uniform"),
+            ("events", "5"),
+        ];
+        let all: Vec<_> = shape.iter().chain(*options).copied().collect();
+        sysbench(&server, script, "prepare", &all);
+        let theirs = logged(&mut root, || sysbench(&server, script, "run", &all));
+        let ours = logged(&mut root, || {
+            capbench(
+                &server,
+                &Ours {
+                    script,
+                    options,
+                    tables,
+                    rows: 2000,
+                    events: 5,
+                    distribution: Distribution::Uniform,
+                    database: "theirs",
+                },
+            );
+        });
+        sysbench(&server, script, "cleanup", &all);
+        assert!(theirs.len() >= 5, "{script}: {theirs:?}");
+        assert_eq!(theirs, ours, "{script} {options:?}");
+    }
+}
+
+/// What clients execute while `work` runs, each statement as its [`form`].
+fn logged(root: &mut Conn, work: impl FnOnce()) -> Vec<String> {
+    root.query_drop("SET GLOBAL log_output = 'TABLE'").unwrap();
+    root.query_drop("TRUNCATE mysql.general_log").unwrap();
+    root.query_drop("SET GLOBAL general_log = ON").unwrap();
+    work();
+    root.query_drop("SET GLOBAL general_log = OFF").unwrap();
+    let statements: Vec<String> = root
+        .query(
+            "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log \
+             WHERE command_type IN ('Query', 'Execute') AND thread_id <> CONNECTION_ID()",
+        )
+        .unwrap();
+    statements.iter().map(|sql| form(sql)).collect()
+}
+
+/// A statement without what is drawn: each number as its distance from the number before it if that is
+/// small, as after BETWEEN, else as `#`; in texts `9` for each digit; spaces as one.
+fn form(sql: &str) -> String {
+    let mut out = String::new();
+    let mut before: Option<i64> = None;
+    let mut rest = sql.trim();
+    let mut quoted = false;
+    while let Some(next) = rest.chars().next() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        if quoted && digits > 0 {
+            out.push_str(&"9".repeat(digits));
+        } else if digits > 0 {
+            let number: i64 = rest[..digits].parse().unwrap();
+            match before {
+                Some(before) if out.ends_with(" AND ") => {
+                    write!(out, "#+{}", number - before).unwrap();
+                }
+                // Of `sbtest1`, of `k=k+1`.
+                _ if !out.ends_with([' ', '=', ',', '(']) => out.push('N'),
+                _ => out.push('#'),
+            }
+            before = Some(number);
+        } else {
+            quoted ^= next == '\'';
+            if !(next.is_whitespace() && out.ends_with(' ')) {
+                out.push(if next.is_whitespace() { ' ' } else { next });
+            }
+        }
+        rest = &rest[digits.max(next.len_utf8())..];
+    }
+    out
 }
