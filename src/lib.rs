@@ -52,6 +52,7 @@ fn run(args: &RunArgs, terminal: &Terminal, interrupt: &Interrupt) -> Result<Exi
     if args.list {
         return Ok(commands::list(&loaded.plan, &cells));
     }
+    commands::within_window(&loaded.plan)?;
     let mut store = commands::create_store(args, &loaded)?;
     let mut run = commands::new_run(&loaded);
     let measured = measure(

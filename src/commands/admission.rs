@@ -3,11 +3,22 @@
 use anyhow::anyhow;
 
 use super::failure::Failure;
+use crate::execute;
 use crate::interrupt::Interrupt;
 use crate::plan::{self, Plan, Warning};
 use crate::record::Run;
 use crate::target::{self, Journal, Others, Server};
 use crate::terminal::Terminal;
+
+/// Refuses a run outside the guard's window before anything is touched.
+pub(crate) fn within_window(plan: &Plan) -> Result<(), Failure> {
+    match execute::outside_window(&plan.guard, &jiff::ZonedDateTime::now()) {
+        Some(why) => Err(Failure::guard(anyhow!(
+            "not started: {why}\nhint: run it inside the window, or change the window in the plan"
+        ))),
+        None => Ok(()),
+    }
+}
 
 /// Connects, or starts the private server.
 pub(crate) fn open_server(

@@ -44,6 +44,6 @@ pub(crate) fn dispatch(
         Command::Report { dir, template } => report_again(&dir, template.as_deref()),
         Command::Knee { file, gain, json } => knee(&file, &gain, json),
         Command::Workload { command } => workloads(command),
-        Command::Grants { plan, flavour } => grants(&plan, flavour, interrupt),
+        Command::Grants { plan, flavour } => grants(&plan, flavour),
     }
 }

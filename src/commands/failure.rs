@@ -22,6 +22,14 @@ impl Failure {
         }
     }
 
+    /// The guard does not let it begin.
+    pub(crate) fn guard(error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            exit: Exit::CannotBeReliedOn,
+            error: Some(error.into()),
+        }
+    }
+
     /// The run failed.
     pub(crate) fn run(error: impl Into<anyhow::Error>) -> Self {
         Self {

@@ -14,7 +14,7 @@ use crate::interrupt::Interrupt;
 use crate::matrix;
 use crate::plan::{self, Loaded, Plan};
 use crate::record::Flavour;
-use crate::target::{self, Journal, Server};
+use crate::target::{self, Journal};
 use crate::terminal::Terminal;
 
 /// `capbench check`.
@@ -25,11 +25,14 @@ pub(super) fn check(
 ) -> Result<Exit, Failure> {
     let loaded = read_plan(Some(path))?;
     let plan = &loaded.plan;
+    if let Some(why) = execute::outside_window(&plan.guard, &jiff::ZonedDateTime::now()) {
+        terminal.say(format_args!("note: {why}; a run would be refused now"));
+    }
     let mut journal = Journal::in_memory();
     let mut server = open_server(plan, &mut journal, terminal, interrupt)?;
     let mut run = new_run(&loaded);
     let admitted = admit(plan, &mut server, &mut run, terminal)
-        .and_then(|()| execute::outlook(plan, &mut server).map_err(session_failure));
+        .and_then(|()| execute::outlook(plan, &mut server, terminal).map_err(session_failure));
     let closed = server.close(&mut journal).map_err(Failure::run);
     let outlook = admitted?;
     closed?;
@@ -152,24 +155,12 @@ pub(super) fn restore(
 }
 
 /// `capbench grants`.
-pub(super) fn grants(
-    path: &Path,
-    flavour: Option<FlavourArg>,
-    interrupt: &Interrupt,
-) -> Result<Exit, Failure> {
+pub(super) fn grants(path: &Path, flavour: Option<FlavourArg>) -> Result<Exit, Failure> {
     let loaded = read_plan(Some(path))?;
     let flavour = match flavour {
         Some(FlavourArg::Mysql) => Flavour::MySql,
         Some(FlavourArg::Mariadb) => Flavour::MariaDb,
-        None => {
-            let mut journal = Journal::in_memory();
-            let asked = Server::open(&loaded.plan, &mut journal, interrupt).map_err(|error| {
-                Failure::run(anyhow!("cannot ask the server for its flavour: {error}\nhint: state it: --flavour mysql or --flavour mariadb"))
-            })?;
-            let flavour = asked.flavour();
-            asked.close(&mut journal).map_err(Failure::run)?;
-            flavour
-        }
+        None => target::flavour_of(&loaded.plan).map_err(Failure::run)?,
     };
     Terminal::data(&target::grants(&loaded.plan, flavour));
     Ok(Exit::Passed)

@@ -24,6 +24,8 @@ const BIGINT_BYTES_PER_ROW: f64 = 17.0;
 const MARGIN: f64 = 1.03;
 /// Temporary space of an index build and growth of the files ahead of use, as a share of the data.
 const DISK_HEADROOM: f64 = 1.15;
+/// InnoDB grows a table's file by whole extents ahead of use: up to 12 MiB a table were seen on small ones.
+const FILE_GROWTH: Bytes = Bytes(12 << 20);
 
 /// A size made definite: the same for all variants of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,19 +135,24 @@ pub fn disk_space(
     Ok(Some(space(
         folder,
         Bytes(stat.f_bavail.saturating_mul(stat.f_frsize)),
-        resolved.estimated,
+        resolved,
         log_bin,
     )))
 }
 
-fn space(path: String, free: Bytes, data: Bytes, log_bin: bool) -> DiskSpace {
+fn space(path: String, free: Bytes, resolved: &Resolved, log_bin: bool) -> DiskSpace {
+    let data = resolved.estimated;
+    let files = Bytes(u64::from(resolved.tables).saturating_mul(FILE_GROWTH.0));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "not negative, and a cast of a float saturates"
     )]
-    let mut needed = Bytes((data.0 as f64 * DISK_HEADROOM) as u64);
-    let mut arithmetic = format!("data and index {data}, 15 % for building the index");
+    let mut needed = Bytes(((data.0 as f64 * DISK_HEADROOM) as u64).saturating_add(files.0));
+    let mut arithmetic = format!(
+        "data and index {data}, 15 % for building the index, {files} that the files of {} tables grow ahead of use",
+        resolved.tables
+    );
     if log_bin {
         needed = Bytes(needed.0.saturating_add(data.0));
         arithmetic.push_str(", as much again for the binary log");
@@ -241,14 +248,20 @@ mod tests {
     #[test]
     fn the_binary_log_needs_its_share_of_the_disk() {
         let gib = Bytes(1 << 30);
-        let without = space("/data".to_owned(), gib, gib, false);
-        let with = space("/data".to_owned(), gib, gib, true);
+        let resolved = Resolved {
+            tables: 16,
+            rows: 1,
+            estimated: gib,
+            buffer_pool: gib,
+        };
+        let without = space("/data".to_owned(), gib, &resolved, false);
+        let with = space("/data".to_owned(), gib, &resolved, true);
         assert_eq!(with.needed.0 - without.needed.0, gib.0);
         assert!(!without.suffices() && without.needed > gib);
         assert!(
             with.arithmetic.contains("binary log") && !without.arithmetic.contains("binary log")
         );
-        assert!(space("/data".to_owned(), with.needed, gib, true).suffices());
+        assert!(space("/data".to_owned(), with.needed, &resolved, true).suffices());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::plan::{Plan, Warning};
 use crate::record::{DatasetFacts, Run};
 use crate::target::Server;
 use crate::terminal::{Bar, Terminal};
+use crate::units::Bytes;
 
 use crate::units::Multiple;
 use crate::workload::TableLayout;
@@ -37,7 +38,11 @@ pub(super) fn resolve(plan: &Plan, server: &mut Server) -> Result<Resolved, Sess
 ///
 /// # Errors
 /// The server's; too little disk.
-pub fn outlook(plan: &Plan, server: &mut Server) -> Result<String, SessionError> {
+pub fn outlook(
+    plan: &Plan,
+    server: &mut Server,
+    terminal: &Terminal,
+) -> Result<String, SessionError> {
     let resolved = resolve(plan, server)?;
     let endpoint = server.admin_endpoint().clone();
     let mut lines = Vec::new();
@@ -45,6 +50,10 @@ pub fn outlook(plan: &Plan, server: &mut Server) -> Result<String, SessionError>
         lines.push(format!("ok: data: {}", dataset::describe(plan, layout)));
     }
     let ratio = resolved.estimated.0 as f64 / resolved.buffer_pool.0.max(1) as f64;
+    let stated = plan.warnings.iter().any(|known| known.name == "small-data");
+    if ratio < MIN_BUFFER_POOLS && !plan.dataset.existing && !stated {
+        terminal.warning(&small_data(plan, ratio, resolved.buffer_pool));
+    }
     lines.push(format!(
         "ok: data: {} rows a table, about {}, {} times the largest buffer pool ({})",
         resolved.rows,
@@ -105,14 +114,7 @@ pub(super) fn warnings(plan: &Plan, server: &Server, run: &Run) -> Vec<Warning> 
         return found;
     };
     if let Some(ratio) = facts.ratio().filter(|ratio| *ratio < MIN_BUFFER_POOLS) {
-        found.push(plan.warning(
-            "small-data",
-            format!(
-                "the data is {} times the buffer pool of {}, under {MIN_BUFFER_POOLS}: this measures memory rather than the database",
-                Multiple(ratio),
-                facts.buffer_pool
-            ),
-        ));
+        found.push(small_data(plan, ratio, facts.buffer_pool));
     }
     let identity = server.identity();
     let method = identity
@@ -132,6 +134,15 @@ pub(super) fn warnings(plan: &Plan, server: &Server, run: &Run) -> Vec<Warning> 
         ));
     }
     found
+}
+
+fn small_data(plan: &Plan, ratio: f64, pool: Bytes) -> Warning {
+    plan.warning(
+        "small-data",
+        format!(
+            "the data is {ratio:.1} times the buffer pool of {pool}, under {MIN_BUFFER_POOLS}: this measures memory rather than the database"
+        ),
+    )
 }
 
 /// Data below this multiple of the buffer pool measures memory (product method: 2–3 times or more).

@@ -104,7 +104,7 @@ impl<'p> Watch<'p> {
 }
 
 /// Why load may not run at `now`, by `guard.window` in local time; a window may pass midnight.
-pub(super) fn outside_window(guard: &Guard, now: &ZonedDateTime) -> Option<String> {
+pub fn outside_window(guard: &Guard, now: &ZonedDateTime) -> Option<String> {
     let (from, to) = guard.window?;
     let minute = u16::try_from(i32::from(now.hour()) * 60 + i32::from(now.minute())).unwrap_or(0);
     let inside = if from <= to {

@@ -6,4 +6,5 @@ mod guard;
 mod session;
 
 pub use data::outlook;
+pub use guard::outside_window;
 pub use session::{AtScreen, Session, SessionError};

@@ -25,27 +25,29 @@ pub fn grants(plan: &Plan, flavour: Flavour) -> String {
         Place::Server(place) => place,
     };
     let database = format!("`{}`", plan.target.database.replace('`', "``"));
-    let load = account(&place.account, &place.address, "capbench_load");
+    let load = accounts(&place.account, &place.address, "capbench_load");
     let mut script = format!(
         "-- accounts for capbench plan “{}”; put passwords in place of {PASSWORD}\n\
          CREATE DATABASE IF NOT EXISTS {database};\n\n\
          -- the load: no administrative rights, or it would bypass read_only and max_connections\n\
-         CREATE USER {load} IDENTIFIED BY {PASSWORD};\n\
-         GRANT {} ON {database}.* TO {load};\n",
+         {}GRANT {} ON {database}.* TO {};\n",
         plan.name.replace(['\n', '\r'], " "),
+        create(&load),
         if place.admin.is_some() {
             LOAD_RIGHTS
         } else {
             DATABASE_RIGHTS
         },
+        load.join(", ")
     );
     let admin = if let Some(admin) = &place.admin {
-        let admin = account(admin, &place.address, "capbench_admin");
+        let admin = accounts(admin, &place.address, "capbench_admin");
         let _ = write!(
             script,
             "\n-- control: reads status, changes and restores variables, ends hung queries\n\
-             CREATE USER {admin} IDENTIFIED BY {PASSWORD};\n\
-             GRANT {DATABASE_RIGHTS} ON {database}.* TO {admin};\n"
+             {}GRANT {DATABASE_RIGHTS} ON {database}.* TO {};\n",
+            create(&admin),
+            admin.join(", ")
         );
         admin
     } else {
@@ -55,6 +57,7 @@ pub fn grants(plan: &Plan, flavour: Flavour) -> String {
         );
         load
     };
+    let admin = admin.join(", ");
     let global: Vec<&str> = global_rights(plan, place, flavour).into_iter().collect();
     let _ = writeln!(script, "GRANT {} ON *.* TO {admin};", global.join(", "));
     if flavour == Flavour::MySql {
@@ -74,15 +77,30 @@ fn is_loopback(address: &Address) -> bool {
         if host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()))
 }
 
-fn account(account: &Account, address: &Address, otherwise: &str) -> String {
+/// The account under every name by which the server may know this machine: a server with
+/// `skip_name_resolve` knows the loopback by its address only.
+fn accounts(account: &Account, address: &Address, otherwise: &str) -> Vec<String> {
     let user = account.user.as_deref().unwrap_or(otherwise);
-    let host = match address {
-        Address::Socket(_) => "localhost",
-        Address::Tcp { host, .. } if host.is_empty() => "%",
-        Address::Tcp { .. } if is_loopback(address) => "localhost",
-        Address::Tcp { .. } => "%",
+    let hosts: &[&str] = match address {
+        Address::Socket(_) => &["localhost"],
+        Address::Tcp { .. } if is_loopback(address) => &["localhost", "127.0.0.1"],
+        Address::Tcp { .. } => &["%"],
     };
-    format!("{}@{}", quoted(user), quoted(host))
+    hosts
+        .iter()
+        .map(|host| format!("{}@{}", quoted(user), quoted(host)))
+        .collect()
+}
+
+/// The statements that make accounts which may be there already.
+fn create(accounts: &[String]) -> String {
+    accounts.iter().fold(String::new(), |mut all, account| {
+        let _ = writeln!(
+            all,
+            "CREATE USER IF NOT EXISTS {account} IDENTIFIED BY {PASSWORD};"
+        );
+        all
+    })
 }
 
 /// Rights on everything: to see processes, status and replicas, to end queries, to change what the plan changes.
@@ -184,11 +202,11 @@ mod tests {
         CREATE DATABASE IF NOT EXISTS `bench`;
 
         -- the load: no administrative rights, or it would bypass read_only and max_connections
-        CREATE USER 'bench'@'%' IDENTIFIED BY '<password>';
+        CREATE USER IF NOT EXISTS 'bench'@'%' IDENTIFIED BY '<password>';
         GRANT SELECT, INSERT, UPDATE, DELETE ON `bench`.* TO 'bench'@'%';
 
         -- control: reads status, changes and restores variables, ends hung queries
-        CREATE USER 'bench_admin'@'%' IDENTIFIED BY '<password>';
+        CREATE USER IF NOT EXISTS 'bench_admin'@'%' IDENTIFIED BY '<password>';
         GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER ON `bench`.* TO 'bench_admin'@'%';
         GRANT CONNECTION_ADMIN, PERSIST_RO_VARIABLES_ADMIN, PROCESS, REPLICATION CLIENT, SYSTEM_VARIABLES_ADMIN ON *.* TO 'bench_admin'@'%';
         GRANT SELECT ON performance_schema.* TO 'bench_admin'@'%';
@@ -202,11 +220,11 @@ mod tests {
         CREATE DATABASE IF NOT EXISTS `bench`;
 
         -- the load: no administrative rights, or it would bypass read_only and max_connections
-        CREATE USER 'bench'@'%' IDENTIFIED BY '<password>';
+        CREATE USER IF NOT EXISTS 'bench'@'%' IDENTIFIED BY '<password>';
         GRANT SELECT, INSERT, UPDATE, DELETE ON `bench`.* TO 'bench'@'%';
 
         -- control: reads status, changes and restores variables, ends hung queries
-        CREATE USER 'bench_admin'@'%' IDENTIFIED BY '<password>';
+        CREATE USER IF NOT EXISTS 'bench_admin'@'%' IDENTIFIED BY '<password>';
         GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER ON `bench`.* TO 'bench_admin'@'%';
         GRANT BINLOG MONITOR, CONNECTION ADMIN, PROCESS, SLAVE MONITOR, SUPER ON *.* TO 'bench_admin'@'%';
         ");
@@ -223,7 +241,7 @@ mod tests {
         CREATE DATABASE IF NOT EXISTS `bench`;
 
         -- the load: no administrative rights, or it would bypass read_only and max_connections
-        CREATE USER 'b'@'localhost' IDENTIFIED BY '<password>';
+        CREATE USER IF NOT EXISTS 'b'@'localhost' IDENTIFIED BY '<password>';
         GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER ON `bench`.* TO 'b'@'localhost';
 
         -- the plan states no admin, so that the load's account is used for control as well;
