@@ -105,3 +105,25 @@ fn a_byte_order_mark_and_crlf_are_no_problem() {
     let plan = plan::parse(&format!("\u{feff}{source}"), "p", Path::new("")).unwrap();
     assert_eq!(plan.name, "quickstart");
 }
+
+/// What the documents show as a plan is one.
+#[test]
+fn plans_in_the_documents_load() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut plans = 0;
+    for document in ["README.md", "docs/plan.md"] {
+        let text = std::fs::read_to_string(root.join(document)).unwrap();
+        for block in text.split("```toml\n").skip(1) {
+            let plan = block.split("```").next().unwrap();
+            if plan.starts_with("name = ") {
+                capbench::plan::parse(plan, document, root)
+                    .unwrap_or_else(|problems| panic!("{problems}"));
+                plans += 1;
+            }
+        }
+    }
+    assert_eq!(
+        plans, 2,
+        "README.md and docs/plan.md each show a whole plan"
+    );
+}
