@@ -42,7 +42,8 @@ Exit codes:
   2    the plan or the command line is wrong; nothing was changed
   3    the run failed: server, network, disk, or a fault of capbench
   4    the run ended but cannot be relied on: a deciding cell is invalid, or the guard stopped it
-  130  interrupted (Ctrl-C); what was measured is in the report, the server was put back";
+  130  interrupted (Ctrl-C); what was measured is in the report, the server was put back.
+       A second Ctrl-C ends at once and puts nothing back: see `capbench restore`";
 
 /// How many concurrently active clients can a MySQL-family database carry, and what stops it?
 #[derive(Debug, Parser)]

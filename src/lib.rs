@@ -22,6 +22,8 @@ pub mod terminal;
 pub mod units;
 pub mod workload;
 
+use std::collections::BTreeMap;
+
 use anyhow::anyhow;
 
 use cli::{Cli, Exit, RunArgs};
@@ -42,7 +44,11 @@ pub fn main(cli: Cli) -> Exit {
         None => run(&cli.run, &terminal, &interrupt),
         Some(command) => commands::dispatch(command, &terminal, &interrupt),
     });
-    result.unwrap_or_else(|failure| failure.show(&terminal))
+    let exit = result.unwrap_or_else(|failure| failure.show(&terminal));
+    if Terminal::lost_data() && exit == Exit::Passed {
+        return Failure::run(anyhow!("standard output could not be written")).show(&terminal);
+    }
+    exit
 }
 
 /// Runs a plan: the whole pipeline.
@@ -94,7 +100,7 @@ fn measure(
 ) -> Result<RunEnd, Failure> {
     let mut journal = Journal::create(&store.journal()).map_err(Failure::run)?;
     let mut server = commands::open_server(plan, &mut journal, terminal, interrupt)?;
-    let end = commands::admit(plan, &mut server, run, terminal).and_then(|()| {
+    let end = commands::admit(plan, &mut server, run, terminal).and_then(|_lock| {
         run.settings.extend(
             server
                 .apply_run_settings(&plan.target.set, &mut journal)
@@ -110,9 +116,10 @@ fn measure(
             terminal,
             interrupt,
             resolved: None,
+            expected: BTreeMap::new(),
         }
         .run(cells)
         .map_err(commands::session_failure)
     });
-    commands::put_back(server, &mut journal, end, &store.journal(), terminal)
+    commands::put_back(server, &mut journal, end, &store.journal())
 }

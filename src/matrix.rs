@@ -124,12 +124,17 @@ pub fn estimate(plan: &Plan) -> Estimate {
         + f64::from(restarts) * RESTART_SECONDS
         + f64::from(loads) * load_seconds;
     Estimate {
-        duration: Span(Duration::from_secs_f64(rounded_up(seconds))),
+        duration: Span(
+            Duration::try_from_secs_f64(rounded_up(seconds)).unwrap_or(LONGEST_ESTIMATE),
+        ),
         data: data.map(bytes),
         restarts,
         loads,
     }
 }
+
+/// Says "never" about plans of absurd size.
+const LONGEST_ESTIMATE: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// An estimate is not known to the second: whole minutes from ten minutes on.
 fn rounded_up(seconds: f64) -> f64 {

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::interrupt::Interrupt;
 use crate::plan::Warning;
 use crate::units::{PerSecond, Span};
+
+/// Something for stdout was lost.
+static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Writes to the screen; quiet keeps progress back, never warnings and errors.
 #[derive(Debug)]
@@ -31,14 +35,23 @@ impl Terminal {
         }
     }
 
-    /// A line of data for stdout. A reader that went away (`| head`) is not an error.
+    /// A line of data for stdout. A reader that went away (`| head`) is not an error; any other failure to
+    /// write is remembered, see [`Terminal::lost_data`].
     pub fn data(text: &str) {
         let mut out = anstream::stdout().lock();
-        let _ = out.write_all(text.as_bytes());
-        if !text.ends_with('\n') {
-            let _ = out.write_all(b"\n");
+        let newline: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+        let written = out
+            .write_all(text.as_bytes())
+            .and_then(|()| out.write_all(newline))
+            .and_then(|()| out.flush());
+        if written.is_err_and(|error| error.kind() != std::io::ErrorKind::BrokenPipe) {
+            LOST.store(true, Ordering::SeqCst);
         }
-        let _ = out.flush();
+    }
+
+    /// Whether data could not be written to stdout (a full disk behind `>`).
+    pub fn lost_data() -> bool {
+        LOST.load(Ordering::SeqCst)
     }
 
     /// A line of progress.

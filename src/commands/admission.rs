@@ -7,7 +7,7 @@ use crate::execute;
 use crate::interrupt::Interrupt;
 use crate::plan::{self, Plan, Warning};
 use crate::record::Run;
-use crate::target::{self, Journal, Others, Server};
+use crate::target::{self, Journal, Others, RunLock, Server};
 use crate::terminal::Terminal;
 
 /// Refuses a run outside the guard's window before anything is touched.
@@ -61,7 +61,7 @@ pub(crate) fn admit(
     server: &mut Server,
     run: &mut Run,
     terminal: &Terminal,
-) -> Result<(), Failure> {
+) -> Result<Option<RunLock>, Failure> {
     run.server = Some(server.identity().clone());
     run.settings.extend(server.raised().iter().cloned());
     run.warnings = warnings(plan, server, run);
@@ -70,12 +70,22 @@ pub(crate) fn admit(
         .for_each(|warning| terminal.warning(warning));
     let problems = refusals(plan, server, terminal)?;
     if problems.is_empty() {
-        return Ok(());
+        return lock(server);
     }
     Err(Failure::input(anyhow!(
         "this plan does not fit this server:\n{}",
         problems.join("\n")
     )))
+}
+
+/// No other capbench on this server from here on; a private server has no other.
+pub(super) fn lock(server: &Server) -> Result<Option<RunLock>, Failure> {
+    if server.is_managed() {
+        return Ok(None);
+    }
+    RunLock::take(server.admin_endpoint())
+        .map(Some)
+        .map_err(Failure::input)
 }
 
 /// What keeps the plan from running on this server, one line each; lesser limits are said and passed.

@@ -19,7 +19,7 @@ pub(crate) fn listen(interrupt: &Interrupt) -> Result<(), Failure> {
         .listen(|count| {
             let text = match count {
                 1 => "\nending: the cell in flight stops, the server is put back, the report is written (once more: at once)",
-                _ => "\nended at once; changes to a server that is not private are listed in the run's journal.jsonl",
+                _ => "\nended at once: a private server is gone, but a server of others may still hold changes\nhint: `capbench restore DIR`, with the folder of this run, puts them back",
             };
             Terminal::new(false).raw(text);
         })

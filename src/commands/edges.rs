@@ -151,26 +151,26 @@ pub(crate) fn close(run: &mut Run, measured: Result<RunEnd, Failure>) -> Option<
     }
 }
 
-/// Puts everything back and closes the server. What went wrong before is told first, but a server that
-/// could not be put back is never passed over.
+/// Puts everything back and closes the server. A server that could not be put back is never passed over.
 pub(crate) fn put_back(
     server: Server,
     journal: &mut Journal,
     end: Result<RunEnd, Failure>,
     journal_path: &Path,
-    terminal: &Terminal,
 ) -> Result<RunEnd, Failure> {
     match server.close(journal) {
         Ok(()) => end,
         Err(error) => {
+            // What went wrong first is the cause; the rest may well follow from it.
+            let first = match &end {
+                Err(first) if !first.reason().is_empty() => format!("{}; then ", first.reason()),
+                _ => String::new(),
+            };
             let error = anyhow!(
-                "the server was not put back: {error}\nhint: once it answers, `capbench restore {}` puts it back; every change, with the way to undo it, stands in {}",
+                "{first}the server was not put back: {error}\nhint: once it answers, `capbench restore {}` puts it back; every change, with the way to undo it, stands in {}",
                 journal_path.parent().unwrap_or(journal_path).display(),
                 journal_path.display()
             );
-            if let Err(first) = end {
-                first.show(terminal);
-            }
             Err(Failure::run(error))
         }
     }

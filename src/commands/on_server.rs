@@ -1,10 +1,11 @@
 //! The commands that ask a server: check, prepare, cleanup, restore, grants.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::anyhow;
 
-use super::admission::{admit, open_server};
+use super::admission::{admit, lock, open_server};
 use super::edges::{new_run, read_plan};
 use super::failure::{Failure, session_failure};
 use crate::cli::{Exit, FlavourArg};
@@ -14,7 +15,8 @@ use crate::interrupt::Interrupt;
 use crate::matrix;
 use crate::plan::{self, Loaded, Plan};
 use crate::record::Flavour;
-use crate::target::{self, Journal};
+use crate::store;
+use crate::target::{self, Journal, Server, Undo};
 use crate::terminal::Terminal;
 
 /// `capbench check`.
@@ -32,7 +34,7 @@ pub(super) fn check(
     let mut server = open_server(plan, &mut journal, terminal, interrupt)?;
     let mut run = new_run(&loaded);
     let admitted = admit(plan, &mut server, &mut run, terminal)
-        .and_then(|()| execute::outlook(plan, &mut server, terminal).map_err(session_failure));
+        .and_then(|_lock| execute::outlook(plan, &mut server, terminal).map_err(session_failure));
     let closed = server.close(&mut journal).map_err(Failure::run);
     let outlook = admitted?;
     closed?;
@@ -74,8 +76,10 @@ pub(super) fn cleanup(
     refuse_private(&loaded.plan, "cleanup", "it leaves nothing behind")?;
     let mut journal = Journal::in_memory();
     let server = open_server(&loaded.plan, &mut journal, terminal, interrupt)?;
-    let dropped = dataset::cleanup(server.admin_endpoint(), &loaded.plan.target.database)
-        .map_err(Failure::run);
+    let dropped = lock(&server).and_then(|_lock| {
+        dataset::cleanup(server.admin_endpoint(), &loaded.plan.target.database)
+            .map_err(Failure::run)
+    });
     server.close(&mut journal).map_err(Failure::run)?;
     Terminal::data(&dropped?.to_string());
     Ok(Exit::Passed)
@@ -101,7 +105,7 @@ fn with_server(
     let mut journal = Journal::in_memory();
     let mut server = open_server(plan, &mut journal, terminal, interrupt)?;
     let mut run = new_run(loaded);
-    let done = admit(plan, &mut server, &mut run, terminal).and_then(|()| {
+    let done = admit(plan, &mut server, &mut run, terminal).and_then(|_lock| {
         let mut session = Session {
             plan,
             server: &mut server,
@@ -111,6 +115,7 @@ fn with_server(
             terminal,
             interrupt,
             resolved: None,
+            expected: BTreeMap::new(),
         };
         work(&mut session)
     });
@@ -140,11 +145,23 @@ pub(super) fn restore(
     if let plan::Place::Managed(managed) = &loaded.plan.target.place {
         // A private server takes its settings with it.
         target::end_orphans(managed.directory.as_deref());
+        let left = pending.iter().find_map(|entry| match &entry.undo {
+            Undo::PrivateServer { folder, .. } if folder.exists() => Some(folder),
+            _ => None,
+        });
+        if let Some(folder) = left {
+            return Err(Failure::run(anyhow!(
+                "the private server in {} is still in use: its capbench runs\nhint: end that run first (Ctrl-C)",
+                folder.display()
+            )));
+        }
         for entry in &pending {
             journal.undone(entry.seq).map_err(Failure::run)?;
         }
     } else {
         let mut server = open_server(&loaded.plan, &mut journal, terminal, interrupt)?;
+        let _lock = lock(&server)?;
+        same_server(dir, &server)?;
         server.adopt(pending);
         let restored = server.restore(&mut journal, &AtScreen(terminal, interrupt));
         let closed = server.close(&mut journal);
@@ -152,6 +169,20 @@ pub(super) fn restore(
     }
     Terminal::data(&format!("put back: {}", names.join(", ")));
     Ok(Exit::Passed)
+}
+
+/// The journal of one server must not be replayed on another.
+fn same_server(dir: &Path, server: &Server) -> Result<(), Failure> {
+    let run = store::open(dir).ok().and_then(|run| run.server);
+    let (Some(then), now) = (run.and_then(|server| server.uuid), &server.identity().uuid) else {
+        return Ok(());
+    };
+    match now {
+        Some(now) if *now != then => Err(Failure::input(anyhow!(
+            "this is another server than that of the run: its id is {now}, the run's was {then}\nhint: state the right server in the plan, or give the plan with --plan"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// `capbench grants`.

@@ -68,7 +68,7 @@ pub(super) fn accept(
 }
 
 /// What is wrong with a table's columns and indexes.
-fn check_columns(
+pub(super) fn check_columns(
     conn: &mut Conn,
     database: &str,
     table: &str,

@@ -52,6 +52,9 @@ pub fn tables_needed(plan: &Plan, layout: TableLayout) -> u32 {
     clients.max(plan.warmup.threads).max(1)
 }
 
+/// Up to so many rows are counted before data is reused: a few seconds of an index scan [H].
+const COUNTED_ROWS: u64 = 20_000_000;
+
 /// Makes the tables of `layout` ready for a run. Data that fits the plan and was not written to is reused
 /// (with `reset = "never"` also data that was); a load that was broken off is continued; anything else that
 /// capbench made is replaced; tables that it did not make are left alone and refused.
@@ -244,7 +247,8 @@ impl<'a> Preparation<'a> {
         })
     }
 
-    /// Whether the tables of a complete marker look as it says: all there, first and last id in place.
+    /// Whether the tables of a complete marker look as it says: all there, with their columns and indexes,
+    /// first and last id in place, and as many rows where counting them takes seconds.
     fn intact(&mut self, dirty: bool) -> Result<bool, DatasetError> {
         let database = &self.plan.target.database;
         let names = self.wanted.table_names();
@@ -254,7 +258,21 @@ impl<'a> Preparation<'a> {
         if dirty || !has_rows(self.layout) {
             return Ok(true);
         }
+        let count = self.wanted.rows.saturating_mul(names.len() as u64) <= COUNTED_ROWS;
         for name in names {
+            let indexed = has_index(&self.plan.dataset, self.layout);
+            if existing::check_columns(&mut self.conn, database, &name, indexed)?.is_some() {
+                return Ok(false);
+            }
+            if count {
+                let sql = format!("SELECT COUNT(*) FROM {name}");
+                let rows = first(&mut self.conn, &sql, || {
+                    format!("counting the rows of `{name}`")
+                })?;
+                if rows.map(|row| row.number(0)) != Some(Some(self.wanted.rows)) {
+                    return Ok(false);
+                }
+            }
             let ends = first(
                 &mut self.conn,
                 &format!("SELECT MIN(id), MAX(id) FROM {name}"),

@@ -82,6 +82,8 @@ pub struct Session<'a> {
     pub interrupt: &'a Interrupt,
     /// The size of the data, once it is ready.
     pub resolved: Option<Resolved>,
+    /// All settings of the server as the present variant was applied: what every cell of it must find.
+    pub expected: BTreeMap<String, String>,
 }
 
 /// How long one reading of the server's status may take.
@@ -191,6 +193,18 @@ impl Session<'_> {
             &AtScreen(self.terminal, self.interrupt),
         )?;
         self.keep_variant(applied);
+        self.expected = self.server.variables()?;
+        // What holds for the whole run must hold here too, unless the variant is about it.
+        for setting in &self.run.settings {
+            let moved = variant
+                .set
+                .iter()
+                .chain(&variant.options)
+                .any(|own| own.name == setting.name);
+            if let (Some(took), false) = (&setting.took, moved) {
+                self.expected.insert(setting.name.clone(), took.clone());
+            }
+        }
         let fresh = cells[0].index == 1;
         if self.plan.dataset.reset == Reset::PerVariant && !fresh {
             self.reset()?;
@@ -441,7 +455,10 @@ impl Session<'_> {
         }
         match self.server.variables() {
             Err(_) if death => {}
-            Ok(after) => record.differences = differences(&before, &after),
+            Ok(after) => {
+                record.differences = lost(&self.expected, &before);
+                record.differences.extend(differences(&before, &after));
+            }
             Err(error) => record.differences.push(format!(
                 "variables could not be read after the cell: {}",
                 reason(&error.to_string())
@@ -526,6 +543,21 @@ fn next(plan: &Plan, record: &CellRecord) -> Next {
     }
 }
 
+/// Settings of the variant that a cell no longer found, as sentences: a server that was restarted under an
+/// earlier cell has forgotten what SET GLOBAL told it.
+fn lost(expected: &BTreeMap<String, String>, before: &BTreeMap<String, String>) -> Vec<String> {
+    expected
+        .iter()
+        .filter_map(|(name, applied)| match before.get(name) {
+            Some(found) if found == applied => None,
+            Some(found) => Some(format!(
+                "{name} was {found} at the start of the cell, {applied} when the variant was applied"
+            )),
+            None => Some(format!("{name} = {applied} was gone at the start of the cell")),
+        })
+        .collect()
+}
+
 /// Variables that changed while a cell ran, as sentences.
 fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
     let mut found = Vec::new();
@@ -579,5 +611,13 @@ mod tests {
             ]
         );
         assert!(differences(&after, &after).is_empty());
+        assert_eq!(
+            lost(&before, &after),
+            [
+                "gone = x was gone at the start of the cell",
+                "sync_binlog was 0 at the start of the cell, 1 when the variant was applied",
+            ]
+        );
+        assert!(lost(&before, &before).is_empty());
     }
 }

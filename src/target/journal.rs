@@ -91,7 +91,7 @@ impl Journal {
             .last()
             .is_some_and(|b| *b != b'\n');
         if torn {
-            file.write_all(b"\n")
+            file.write_all(b"\n\n")
                 .map_err(TargetError::file("write", path))?;
         }
         file.sync_all().map_err(TargetError::file("write", path))?;
@@ -165,7 +165,8 @@ impl Journal {
     /// What the journal in `path` has written and not undone, newest first.
     ///
     /// # Errors
-    /// The file cannot be read. A line that is not of this format is a torn one and is skipped.
+    /// The file cannot be read, or is damaged. A last line that was torn by a crash is skipped: it was never
+    /// synced, so its change was never made.
     pub fn read_pending(path: &Path) -> Result<Vec<Entry>, TargetError> {
         let mut pending = Self::read(path)?.0;
         pending.reverse();
@@ -177,13 +178,28 @@ impl Journal {
         let text = String::from_utf8_lossy(&text);
         let mut pending: Vec<Entry> = Vec::new();
         let mut seq = 0;
-        for line in text.lines().filter(|l| !l.trim().is_empty()) {
-            // A torn line was never synced, so its change was never made.
+        let lines: Vec<&str> = text.lines().collect();
+        for (number, line) in lines
+            .iter()
+            .enumerate()
+            .filter(|(_, l)| !l.trim().is_empty())
+        {
             if let Ok(Undone { undone, .. }) = serde_json::from_str(line) {
                 pending.retain(|e| e.seq != undone);
             } else if let Ok(entry) = serde_json::from_str::<Entry>(line) {
                 seq = seq.max(entry.seq);
                 pending.push(entry);
+            } else if number + 1 < lines.len() || text.ends_with('\n') {
+                // Only the last line can be torn: it was never synced, so its change was never made.
+                // `create` ends a torn line before it goes on, and says so with an empty one.
+                let torn = lines.get(number + 1).is_some_and(|next| next.is_empty());
+                if !torn {
+                    return Err(TargetError::Lost(format!(
+                        "{} is damaged: line {} is no entry of a journal\nhint: what it lost cannot be put back by capbench; compare the server's settings with the first lines and with run.json",
+                        path.display(),
+                        number + 1
+                    )));
+                }
             }
         }
         Ok((pending, seq))

@@ -285,12 +285,13 @@ fn what_cannot_work_is_said_before_anything_is_touched() {
             // Fresh data directories of MariaDB hold ''@'localhost', which stands before 'bench'@'%'.
             let mut root = external.root();
             for sql in [
-                "DROP USER bench@localhost".to_owned(),
+                "DROP USER bench@localhost, bench@127.0.0.1".to_owned(),
                 format!("CREATE USER bench@'%' IDENTIFIED BY '{LOAD_SECRET}'"),
                 "GRANT ALL ON bench_db.* TO bench@'%'".to_owned(),
             ] {
                 root.query_drop(sql).unwrap();
             }
+            drop(root);
             refused(&good, 2, &["1045", "nonymous"]);
         }
     }
