@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::analysis::{Findings, LadderFinding, StepSummary, Validity};
 use crate::plan::Step;
 use crate::record::{CellRecord, Phase, Run};
+use crate::units::grouped;
 
 use super::figures::figure;
 
@@ -24,12 +25,8 @@ pub(super) struct Chart {
     pub(super) svg: String,
     /// Over the steps of the ladder; else over time.
     pub(super) ladder: bool,
-    /// Whether rings mark knees.
-    pub(super) knees: bool,
-    /// Whether dashed upright lines mark limits that are not at the knee.
-    pub(super) limits: bool,
-    /// Whether dashed pieces show intervals that the steady-state cut dropped.
-    pub(super) dropped: bool,
+    /// What the marks in it mean, those that it has.
+    pub(super) marks: Vec<&'static str>,
     /// Name and colour of each line.
     pub(super) legend: Vec<Legend>,
 }
@@ -152,9 +149,7 @@ fn over_steps(
         workload: workload.to_owned(),
         title: title.to_owned(),
         ladder: true,
-        knees: series.iter().any(|s| s.marked.is_some()),
-        limits: series.iter().any(|s| s.limit.is_some()),
-        dropped: false,
+        marks: marks(&series),
         svg,
         legend: legend(&series),
     })
@@ -214,9 +209,7 @@ fn over_time(run: &Run, findings: &Findings, ladder: &LadderFinding) -> Option<C
         workload: ladder.workload.clone(),
         title: format!("Throughput over time, transactions/s, {}", ladder.variant),
         ladder: false,
-        knees: false,
-        limits: false,
-        dropped: series.iter().any(|s| !s.dropped.is_empty()),
+        marks: marks(&series),
         svg,
         legend: legend(&series),
     })
@@ -235,6 +228,21 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
             (x / n, y / n)
         })
         .collect()
+}
+
+fn marks(series: &[Series]) -> Vec<&'static str> {
+    let any = |has: fn(&Series) -> bool| series.iter().any(has);
+    [
+        ("◯ knee", any(|s| s.marked.is_some())),
+        ("┆ recommended limit", any(|s| s.limit.is_some())),
+        (
+            "┄ dropped by the steady-state cut",
+            any(|s| !s.dropped.is_empty()),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(mark, shown)| shown.then_some(mark))
+    .collect()
 }
 
 fn legend(series: &[Series]) -> Vec<Legend> {
@@ -353,8 +361,8 @@ impl ValueFormatter<f64> for Axis {
 
 /// A mark on an axis: whole numbers without decimals.
 fn tick(value: f64) -> String {
-    if value.fract() == 0.0 && value.abs() < 9_999.5 {
-        format!("{value:.0}")
+    if value.fract() == 0.0 {
+        grouped(value)
     } else {
         figure(value)
     }
