@@ -400,9 +400,9 @@ fn plot<'a>(area: &Area<'a>, series: &[Series], frame: &Frame<'_>) -> Result<(),
         ))?;
         chart.draw_series(DashedLineSeries::new(
             one.dropped.iter().copied(),
-            3,
-            4,
-            color.mix(0.6).stroke_width(1),
+            6,
+            5,
+            color.mix(0.7).stroke_width(2),
         ))?;
         if let Some(x) = one.limit {
             chart.draw_series(DashedLineSeries::new(
