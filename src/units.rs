@@ -75,6 +75,44 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// `value` with so many decimals: half away from zero, and values that arithmetic moved by a hair to either
+/// side of a half alike, so that one figure reads the same wherever it stands. Never `-0`.
+pub fn rounded(value: f64, decimals: usize) -> String {
+    let scale = 10_f64.powi(i32::try_from(decimals).unwrap_or(0));
+    let scaled = value * scale;
+    if !scaled.is_finite() || scaled.abs() > 1e15 {
+        return format!("{value:.decimals$}");
+    }
+    let whole = (scaled + scaled * 1e-12).round() + 0.0;
+    format!("{:.decimals$}", whole / scale)
+}
+
+/// `value` as a whole number in groups of three: `1,830`.
+pub fn grouped(value: f64) -> String {
+    let text = rounded(value, 0);
+    let digits = text.trim_start_matches('-');
+    let mut grouped = text[..text.len() - digits.len()].to_owned();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A percentage as people read it, without its sign: `18`, `3.4`, `0.04`; `0` only for zero, `<0.01` for
+/// less than can be shown.
+pub fn percent(percent: f64) -> String {
+    match percent.abs() {
+        0.0 => "0".to_owned(),
+        v if v < 0.005 => if percent < 0.0 { ">-0.01" } else { "<0.01" }.to_owned(),
+        v if v < 0.095 => rounded(percent, 2),
+        v if v < 9.95 => rounded(percent, 1),
+        _ => rounded(percent, 0),
+    }
+}
+
 /// A latency or a short duration in milliseconds. Displays with as many decimals as three
 /// significant digits need: `0.152`, `1.52`, `15.2`, `152`.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
@@ -96,19 +134,23 @@ impl fmt::Display for Millis {
             v if v < 100.0 => 1,
             _ => 0,
         };
-        write!(f, "{:.decimals$} ms", self.0)
+        write!(f, "{} ms", rounded(self.0, decimals))
     }
 }
 
-/// A rate in events per second (transactions, queries, arrivals …). Displays with one decimal below 100.
+/// A rate in events per second (transactions, queries, arrivals …). Displays with one decimal below 100, in
+/// groups of three from there on.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PerSecond(pub f64);
 
 impl fmt::Display for PerSecond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decimals = usize::from(self.0.abs() < 100.0);
-        write!(f, "{:.decimals$}/s", self.0)
+        if self.0.abs() < 99.95 {
+            write!(f, "{}/s", rounded(self.0, 1))
+        } else {
+            write!(f, "{}/s", grouped(self.0))
+        }
     }
 }
 
@@ -155,9 +197,7 @@ impl Ratio {
 
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = self.0 * 100.0;
-        let decimals = usize::from(percent.abs() < 10.0 && percent != 0.0);
-        write!(f, "{percent:.decimals$} %")
+        write!(f, "{} %", percent(self.0 * 100.0))
     }
 }
 
@@ -231,6 +271,23 @@ impl<'de> Deserialize<'de> for Span {
 mod tests {
     use super::*;
 
+    /// 204.5 reached as 204.49999999999997 by way of a logarithm reads as 204.5 does.
+    #[test]
+    fn a_figure_rounds_the_same_everywhere() {
+        for value in [204.5, 204.5_f64.ln().exp(), 204.499_999_999_999_97] {
+            assert_eq!(rounded(value, 0), "205");
+            assert_eq!(PerSecond(value).to_string(), "205/s");
+        }
+        assert_eq!(rounded(-0.4, 0), "0");
+        assert_eq!(rounded(-2.5, 0), "-3");
+        assert_eq!(rounded(0.125, 2), "0.13");
+        assert_eq!(grouped(-1_234_567.4), "-1,234,567");
+        assert_eq!(
+            [0.0, 0.001, 0.04, 0.5, 9.96, 18.4].map(percent),
+            ["0", "<0.01", "0.04", "0.5", "10", "18"]
+        );
+    }
+
     #[test]
     fn sizes_read_and_print() {
         assert_eq!(Bytes::parse("12GiB"), Ok(Bytes(12 << 30)));
@@ -272,7 +329,7 @@ mod tests {
     fn figures_carry_their_unit() {
         assert_eq!(Millis(0.152).to_string(), "0.152 ms");
         assert_eq!(Millis(68.44).to_string(), "68.4 ms");
-        assert_eq!(PerSecond(1830.4).to_string(), "1830/s");
+        assert_eq!(PerSecond(1830.4).to_string(), "1,830/s");
         assert_eq!(Ratio(0.18).to_string(), "18 %");
         assert_eq!(Ratio(0.018).to_string(), "1.8 %");
     }

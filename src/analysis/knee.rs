@@ -9,7 +9,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 
-use crate::units::{Millis, PerSecond, Ratio};
+use crate::plan::Step;
+use crate::units::{Millis, PerSecond, Ratio, percent};
 
 /// Gain per doubling of threads below which more threads do not pay: the DBA's 20 % rule.
 pub const DEFAULT_GAIN: Ratio = Ratio(0.20);
@@ -333,25 +334,23 @@ impl Knee {
         let Some(threads) = self.threads else {
             return "No knee: no step with a throughput.".to_owned();
         };
+        let at = Step::Threads(threads);
         let steps = self.points.len();
         let range = self.range_words();
         let frequency = format!(
-            "{}: {:.0} % of resamples",
+            "{}: {} % of resamples",
             self.confidence.as_str(),
-            self.frequency.0 * 100.0
+            percent(self.frequency.0 * 100.0)
         );
         let mut text = match self.kind {
             KneeKind::Insufficient => {
                 let are = if steps == 1 { "is" } else { "are" };
                 return format!("No knee: at least 3 valid steps are needed, there {are} {steps}.");
             }
-            KneeKind::NotReached => format!(
-                "Knee not reached: ≥ {threads} threads, extend the ladder ({frequency}; range {range})."
-            ),
-            kind => format!(
-                "Knee {threads} threads ({}, {frequency}; range {range}).",
-                kind.words()
-            ),
+            KneeKind::NotReached => {
+                format!("Knee not reached: ≥ {at}, extend the ladder ({frequency}; range {range}).")
+            }
+            kind => format!("Knee {at} ({}, {frequency}; range {range}).", kind.words()),
         };
         let mut add = |sentence: String| {
             text.push(' ');
@@ -390,9 +389,7 @@ impl Knee {
             ));
         }
         if self.saturated_at_first {
-            add(format!(
-                "Saturated at or before {threads} threads: run lower steps."
-            ));
+            add(format!("Saturated at or before {at}: run lower steps."));
         }
         if self.may_still_rise {
             add("Throughput may still rise at the last step.".to_owned());

@@ -250,7 +250,7 @@ impl Diagnosis<'_> {
         if self.weigh(
             Cause::RowLocks,
             "deadlocks per transaction",
-            deadlocks.map(|d| (d, format!("{:.2} %", d * 100.0))),
+            deadlocks.map(|d| (d, Ratio(d).to_string())),
             (DEADLOCKS_NOTE, "> 0.1 % is noted, > 1 % contributes"),
             "server counter or errors seen",
         ) && deadlocks.is_some_and(|d| d > DEADLOCKS)

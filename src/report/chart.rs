@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::analysis::{Findings, LadderFinding, StepSummary, Validity};
 use crate::plan::Step;
 use crate::record::{CellRecord, Phase, Run};
+use crate::units::grouped;
 
 use super::figures::figure;
 
@@ -24,8 +25,8 @@ pub(super) struct Chart {
     pub(super) svg: String,
     /// Over the steps of the ladder; else over time.
     pub(super) ladder: bool,
-    /// Whether rings mark knees.
-    pub(super) knees: bool,
+    /// What the marks in it mean, those that it has.
+    pub(super) marks: Vec<&'static str>,
     /// Name and colour of each line.
     pub(super) legend: Vec<Legend>,
 }
@@ -62,6 +63,10 @@ struct Series {
     points: Vec<(f64, f64)>,
     /// Marked with a ring and a line down: the knee.
     marked: Option<(f64, f64)>,
+    /// Where a dashed upright line stands: the recommended limit, when it is not the knee.
+    limit: Option<f64>,
+    /// What no figure rests on: drawn dashed.
+    dropped: Vec<(f64, f64)>,
 }
 
 /// All charts of a run.
@@ -89,7 +94,7 @@ pub(super) fn charts(run: &Run, findings: &Findings) -> Vec<Chart> {
         ));
         charts.extend(over_steps(workload, "95th percentile, ms", &ladders, p95));
         for ladder in ladders {
-            charts.extend(over_time(run, ladder));
+            charts.extend(over_time(run, findings, ladder));
         }
     }
     charts
@@ -123,6 +128,12 @@ fn over_steps(
                 name: ladder.variant.clone(),
                 points,
                 marked,
+                limit: ladder
+                    .limit
+                    .threads
+                    .filter(|limit| Some(*limit) != knee)
+                    .map(|limit| position(Step::Threads(limit))),
+                dropped: Vec::new(),
             }
         })
         .collect();
@@ -138,7 +149,7 @@ fn over_steps(
         workload: workload.to_owned(),
         title: title.to_owned(),
         ladder: true,
-        knees: series.iter().any(|s| s.marked.is_some()),
+        marks: marks(&series),
         svg,
         legend: legend(&series),
     })
@@ -152,7 +163,7 @@ fn position(step: Step) -> f64 {
     }
 }
 
-fn over_time(run: &Run, ladder: &LadderFinding) -> Option<Chart> {
+fn over_time(run: &Run, findings: &Findings, ladder: &LadderFinding) -> Option<Chart> {
     let first_pass = |c: &&CellRecord| {
         c.variant == ladder.variant && c.workload == ladder.workload && c.repeat == 1
     };
@@ -167,10 +178,24 @@ fn over_time(run: &Run, ladder: &LadderFinding) -> Option<Chart> {
                 .filter(|i| i.phase == Phase::Measure && i.seconds() > 0.0)
                 .map(|i| (i.end, i.done as f64 / i.seconds()))
                 .collect();
+            let window = findings
+                .cells
+                .iter()
+                .find(|c| c.index == cell.index)
+                .and_then(|c| c.window);
+            let cut = window.map_or(0, |w| w.dropped).min(points.len());
+            // The dashed piece leads up to the first point that counts.
+            let dropped = if cut > 0 {
+                &points[..points.len().min(cut + 1)]
+            } else {
+                &[]
+            };
             Series {
                 name: cell.step.to_string(),
-                points: thinned(&points),
+                points: thinned(&points[cut..]),
                 marked: None,
+                limit: None,
+                dropped: thinned(dropped),
             }
         })
         .collect();
@@ -184,7 +209,7 @@ fn over_time(run: &Run, ladder: &LadderFinding) -> Option<Chart> {
         workload: ladder.workload.clone(),
         title: format!("Throughput over time, transactions/s, {}", ladder.variant),
         ladder: false,
-        knees: false,
+        marks: marks(&series),
         svg,
         legend: legend(&series),
     })
@@ -205,11 +230,26 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         .collect()
 }
 
+fn marks(series: &[Series]) -> Vec<&'static str> {
+    let any = |has: fn(&Series) -> bool| series.iter().any(has);
+    [
+        ("◯ knee", any(|s| s.marked.is_some())),
+        ("┆ recommended limit", any(|s| s.limit.is_some())),
+        (
+            "┄ dropped by the steady-state cut",
+            any(|s| !s.dropped.is_empty()),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(mark, shown)| shown.then_some(mark))
+    .collect()
+}
+
 fn legend(series: &[Series]) -> Vec<Legend> {
     series
         .iter()
         .enumerate()
-        .filter(|(_, s)| !s.points.is_empty())
+        .filter(|(_, s)| !(s.points.is_empty() && s.dropped.is_empty()))
         .map(|(i, s)| {
             let RGBColor(r, g, b) = color(i);
             Legend {
@@ -231,7 +271,11 @@ fn draw(
     ticks: Vec<f64>,
     shown: fn(f64) -> String,
 ) -> Option<String> {
-    let all = || series.iter().flat_map(|s| s.points.iter());
+    let all = || {
+        series
+            .iter()
+            .flat_map(|s| s.points.iter().chain(&s.dropped))
+    };
     let finite = all().all(|p| p.0.is_finite() && p.1.is_finite());
     if all().next().is_none() || !finite {
         return None;
@@ -241,7 +285,12 @@ fn draw(
             (low.min(v), high.max(v))
         })
     };
-    let (left, right) = bounds(&mut all().map(|p| p.0).chain(ticks.iter().copied()));
+    let (left, right) = bounds(
+        &mut all()
+            .map(|p| p.0)
+            .chain(ticks.iter().copied())
+            .chain(series.iter().filter_map(|s| s.limit)),
+    );
     let (_, top) = bounds(&mut all().map(|p| p.1));
     let margin = ((right - left) * 0.04).max(0.1);
     let frame = Frame {
@@ -312,8 +361,8 @@ impl ValueFormatter<f64> for Axis {
 
 /// A mark on an axis: whole numbers without decimals.
 fn tick(value: f64) -> String {
-    if value.fract() == 0.0 && value.abs() < 9_999.5 {
-        format!("{value:.0}")
+    if value.fract() == 0.0 {
+        grouped(value)
     } else {
         figure(value)
     }
@@ -349,6 +398,20 @@ fn plot<'a>(area: &Area<'a>, series: &[Series], frame: &Frame<'_>) -> Result<(),
             one.points.iter().copied(),
             color.stroke_width(2),
         ))?;
+        chart.draw_series(DashedLineSeries::new(
+            one.dropped.iter().copied(),
+            6,
+            5,
+            color.mix(0.7).stroke_width(2),
+        ))?;
+        if let Some(x) = one.limit {
+            chart.draw_series(DashedLineSeries::new(
+                [(x, 0.0), (x, frame.top)],
+                5,
+                4,
+                color.stroke_width(1),
+            ))?;
+        }
         if frame.ticks.is_empty() {
             continue;
         }
@@ -392,6 +455,8 @@ mod tests {
             name: "s".into(),
             points: vec![(1.0, f64::NAN)],
             marked: None,
+            limit: None,
+            dropped: Vec::new(),
         };
         assert!(draw(&[not_a_number], "x", Vec::new(), figure).is_none());
     }
@@ -402,6 +467,8 @@ mod tests {
             name: "s".into(),
             points: vec![(3.0, 0.0)],
             marked: Some((3.0, 0.0)),
+            limit: Some(2.0),
+            dropped: vec![(1.0, 0.0), (3.0, 0.0)],
         };
         let svg = draw(&[one], "threads", vec![3.0], |x| figure(x.exp2())).unwrap();
         assert!(svg.starts_with("<svg role=\"img\""), "{svg}");

@@ -1,44 +1,34 @@
 //! Figures as people read them: three significant digits, the unit in the column's head, `n/a` for
 //! what is missing, never 0.
 
-use crate::units::{Millis, PerSecond, Ratio};
+use crate::units::{self, Millis, PerSecond, Ratio, grouped, rounded};
 
 /// What stands where a figure is missing.
 pub(crate) const MISSING: &str = "n/a";
 
-/// At least three significant digits; whole numbers from 100 on, in groups of three from 10,000 on.
+/// At least three significant digits; whole numbers from 100 on, in groups of three from 1,000 on.
 pub(crate) fn figure(value: f64) -> String {
     if !value.is_finite() {
         return MISSING.to_owned();
     }
     match value.abs() {
         0.0 => "0".to_owned(),
-        v if v < 0.9995 => format!("{value:.3}"),
-        v if v < 9.995 => format!("{value:.2}"),
-        v if v < 99.95 => format!("{value:.1}"),
-        v if v < 9_999.5 => format!("{value:.0}"),
-        _ => grouped(&format!("{value:.0}")),
+        v if v < 0.9995 => rounded(value, 3),
+        v if v < 9.995 => rounded(value, 2),
+        v if v < 99.95 => rounded(value, 1),
+        _ => grouped(value),
     }
 }
 
-/// A count, in groups of three from 10,000 on.
+/// A count, in groups of three from 1,000 on.
 pub(crate) fn count(value: u64) -> String {
-    let text = value.to_string();
-    if value < 10_000 { text } else { grouped(&text) }
+    grouped(value as f64)
 }
 
-fn grouped(digits: &str) -> String {
-    let (sign, digits) = digits
-        .strip_prefix('-')
-        .map_or(("", digits), |rest| ("-", rest));
-    let mut text = sign.to_owned();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+/// `1 client`, `32 clients`: a count with its noun.
+pub(crate) fn counted(value: u64, one: &str) -> String {
+    let plural = if value == 1 { "" } else { "s" };
+    format!("{} {one}{plural}", count(value))
 }
 
 pub(crate) fn or_missing(value: Option<String>) -> String {
@@ -59,14 +49,10 @@ pub(crate) fn percent(value: Option<Ratio>) -> String {
 }
 
 fn short_percent(percent: f64) -> String {
-    if !percent.is_finite() {
-        return MISSING.to_owned();
-    }
-    match percent.abs() {
-        0.0 => "0".to_owned(),
-        v if v < 0.095 => format!("{percent:.2}"),
-        v if v < 9.95 => format!("{percent:.1}"),
-        _ => format!("{percent:.0}"),
+    if percent.is_finite() {
+        units::percent(percent)
+    } else {
+        MISSING.to_owned()
     }
 }
 
@@ -74,7 +60,11 @@ fn short_percent(percent: f64) -> String {
 pub(crate) fn change(value: Option<Ratio>) -> String {
     or_missing(value.filter(|v| v.0.is_finite()).map(|v| {
         let text = short_percent(v.0 * 100.0);
-        if v.0 > 0.0 { format!("+{text}") } else { text }
+        if text.starts_with(|c: char| c.is_ascii_digit()) && v.0 > 0.0 {
+            format!("+{text}")
+        } else {
+            text
+        }
     }))
 }
 
@@ -148,7 +138,7 @@ mod tests {
                 "15.2",
                 "100",
                 "152",
-                "1830",
+                "1,830",
                 "12,346",
                 "1,234,567",
                 "-25,000"

@@ -50,6 +50,54 @@ fn escaped_at(text: &str, line_start: bool) -> String {
     escaped
 }
 
+/// The words of capbench itself, with their code spans: `guard.window` stays one. Spans whose content could
+/// mean something else are escaped like all other text, since the words may quote what a user wrote.
+pub(super) fn prose(text: &str) -> String {
+    spans(text, escaped, escaped_cell, |code| format!("`{code}`"))
+}
+
+/// The pieces of a text outside and inside its code spans, each put down in its way.
+pub(super) fn spans(
+    text: &str,
+    first: impl Fn(&str) -> String,
+    plain: impl Fn(&str) -> String,
+    code: impl Fn(&str) -> String,
+) -> String {
+    let text = one_line(text);
+    let harmless = |c: char| c.is_alphanumeric() || " _.,:;=/-+()%@\"'".contains(c);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    let mut plain_until = 0;
+    while let Some(open) = rest[plain_until..].find('`').map(|i| plain_until + i) {
+        let Some(length) = rest[open + 1..].find('`') else {
+            break;
+        };
+        let inside = &rest[open + 1..=open + length];
+        if inside.is_empty() || inside.trim() != inside || !inside.chars().all(harmless) {
+            plain_until = open + 1;
+            continue;
+        }
+        // Only at its start can a text begin a heading or a list.
+        let before = &rest[..open];
+        let set = if out.is_empty() {
+            first(before)
+        } else {
+            plain(before)
+        };
+        out.push_str(&set);
+        out.push_str(&code(inside));
+        rest = &rest[open + length + 2..];
+        plain_until = 0;
+    }
+    let set = if out.is_empty() {
+        first(rest)
+    } else {
+        plain(rest)
+    };
+    out.push_str(&set);
+    out
+}
+
 /// A code span around any text; not for table cells, which a bar would end.
 pub(super) fn code(text: &str) -> String {
     let text = one_line(text);
@@ -125,7 +173,11 @@ fn aligned_rule(rule: &str, right: &[bool]) -> String {
 pub(super) fn is_numeric<'a>(cells: impl Iterator<Item = &'a String>) -> bool {
     let mut figures = 0;
     for cell in cells {
-        let number = cell.trim_end_matches('%').trim_end().replace(',', "");
+        let number = cell
+            .trim_start_matches(['<', '>'])
+            .trim_end_matches('%')
+            .trim_end()
+            .replace(',', "");
         if number.parse::<f64>().is_ok() {
             figures += 1;
         } else if !(cell == MISSING || cell.is_empty()) {
@@ -154,6 +206,15 @@ mod tests {
         assert_eq!(escaped("~~gone~~ ~2"), "\\~\\~gone\\~\\~ ~2");
         assert_eq!(escaped("evil\u{202e}txt"), "evil\u{FFFD}txt");
         assert_eq!(code("a`b|c"), "`` a`b|c ``");
+    }
+
+    #[test]
+    fn the_tools_own_words_keep_their_code() {
+        assert_eq!(prose("by `guard.window` now"), "by `guard.window` now");
+        assert_eq!(prose("`a*b` and `x` *c*"), "\\`a\\*b\\` and `x` \\*c\\*");
+        assert_eq!(prose("# `x`"), "\\# `x`");
+        assert_eq!(prose("a ` b"), "a \\` b");
+        assert_eq!(prose("é `` `"), "é \\`\\` \\`");
     }
 
     proptest::proptest! {

@@ -73,6 +73,9 @@ pub fn render_markdown(
     environment.add_filter("code", |value: &Value| {
         Value::from_safe_string(markdown::code(&text(value)))
     });
+    environment.add_filter("prose", |value: &Value| {
+        Value::from_safe_string(markdown::prose(&text(value)))
+    });
     environment.add_function("table", markdown_table);
     let context = context(view, run, findings, Value::UNDEFINED);
     let text = rendered(&environment, &name, &source, context)?;
@@ -99,6 +102,11 @@ pub(super) fn render_html(
         }
         ValueKind::None | ValueKind::Undefined => out.write_str(MISSING).map_err(Error::from),
         _ => escape_formatter(out, state, value),
+    });
+    environment.add_filter("prose", |value: &Value| {
+        let code = |code: &str| format!("<code>{}</code>", html_escaped(code));
+        let html = markdown::spans(&text(value), html_escaped, html_escaped, code);
+        Value::from_safe_string(html)
     });
     environment.add_function("table", html_table);
     let context = context(view, run, findings, Value::from(Serde(charts)));

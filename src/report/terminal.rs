@@ -21,7 +21,7 @@ pub fn terminal_table(run: &Run, findings: &Findings) -> String {
             text.push('\n');
             text.push_str(&one_line(&ladder.statement));
             text.push('\n');
-            for remark in &ladder.objections {
+            for remark in ladder.cut.iter().chain(&ladder.objections) {
                 text.push_str("- ");
                 text.push_str(&one_line(remark));
                 text.push('\n');
@@ -29,12 +29,25 @@ pub fn terminal_table(run: &Run, findings: &Findings) -> String {
             text.push('\n');
         }
     }
+    for line in &view.not_run {
+        text.push_str("- ");
+        text.push_str(&one_line(line));
+        text.push('\n');
+    }
+    if !view.not_run.is_empty() {
+        text.push('\n');
+    }
     let summary = &view.summary;
     text.extend([format!(
         "Verdict: {}. {}\n",
         summary.overall,
         one_line(&summary.sentence)
     )]);
+    if let Some(why) = &summary.why {
+        text.push_str("Why: ");
+        text.push_str(&one_line(why));
+        text.push('\n');
+    }
     for criterion in &summary.criteria {
         text.push_str(&one_line(&format!(
             "- {}: {} (required {}, found {})",

@@ -69,6 +69,78 @@ fn an_interrupted_run_says_so_first() {
     insta::assert_snapshot!(without_environment(&markdown(&run, &findings)));
 }
 
+/// Cells that an interrupt left out are a line, not a row and a remark each, here and on the screen.
+#[test]
+fn cells_left_out_by_an_interrupt_are_one_line() {
+    let mut run = support::knee();
+    run.end = RunEnd::Interrupted;
+    for cell in &mut run.cells[3..] {
+        cell.status = CellStatus::Skipped;
+        cell.reason = Some("the run was interrupted".into());
+        cell.intervals.clear();
+    }
+    let mut findings = findings::findings(&run);
+    findings.headline.why = Some("the user ended the run".into());
+    let line = "- 2 cells were not run: the run was interrupted";
+    let table = terminal_table(&run, &findings);
+    for text in [markdown(&run, &findings), table.clone()] {
+        assert_eq!(text.matches(line).count(), 1, "{text}");
+        assert_eq!(text.matches("not run").count(), 1, "{text}");
+        assert!(!text.contains("skipped"), "{text}");
+    }
+    assert!(table.contains("Why: the user ended the run.\n"), "{table}");
+}
+
+#[test]
+fn words_of_the_tool_keep_their_code() {
+    let mut run = support::knee();
+    run.warnings[0].text = "set `guard.window` to 1|2".into();
+    let report = report(&run);
+    assert!(report.contains("set `guard.window` to 1\\|2."), "{report}");
+    let dir = tempfile::tempdir().unwrap();
+    let written = write(&run, &findings::findings(&run), dir.path(), None).unwrap();
+    let html = std::fs::read_to_string(written.html).unwrap();
+    assert!(html.contains("set <code>guard.window</code> to 1|2."));
+}
+
+#[test]
+fn lowered_confidence_says_so_wherever_it_stands() {
+    let run = support::knee();
+    let mut findings = findings::findings(&run);
+    let knee = findings.ladders[0].knee.as_mut().unwrap();
+    knee.lowered = Some("64 threads is suspect".into());
+    let report = markdown(&run, &findings);
+    assert!(
+        report.contains("confidence medium (75 %, lowered)"),
+        "{report}"
+    );
+    assert!(report.contains("| medium (75 %, lowered) |"), "{report}");
+}
+
+/// What a figure does not rest on is told: beside the table, and in the chart over time.
+#[test]
+fn intervals_that_were_cut_are_told_and_a_limit_beside_the_knee_is_marked() {
+    let run = support::knee();
+    let mut findings = findings::findings(&run);
+    let window = findings.cells[1].window.as_mut().unwrap();
+    window.dropped = 2;
+    window.intervals -= 2;
+    findings.ladders[0].limit.threads = Some(24);
+    let cut = "Intervals that the steady-state cut dropped: 2 of 12 at 16 threads.";
+    assert!(markdown(&run, &findings).contains(cut));
+    let dir = tempfile::tempdir().unwrap();
+    let written = write(&run, &findings, dir.path(), None).unwrap();
+    let html = std::fs::read_to_string(written.html).unwrap();
+    assert!(html.contains(cut));
+    assert_eq!(html.matches("┄ dropped by the").count(), 1);
+    assert_eq!(
+        html.matches("┆ recommended limit").count(),
+        2 + 2,
+        "both charts over threads"
+    );
+    assert!(html.contains("<figcaption>oltp_read_write: Throughput"));
+}
+
 #[test]
 fn a_run_that_never_reached_the_server() {
     let mut run = support::run();

@@ -2,11 +2,14 @@
 
 use crate::analysis::knee::{Knee, KneeKind};
 use crate::analysis::{
-    Bottleneck, Cause, CellSummary, Findings, LadderFinding, Latencies, StepSummary, Validity,
+    Bottleneck, Cause, CellSummary, Evidence, Findings, LadderFinding, Latencies, StepSummary,
+    Validity,
 };
 use crate::plan::Step;
-use crate::record::{CellRecord, CellStatus, Run, StatementRecord};
-use crate::report::figures::{MISSING, change, count, figure, ms, or_missing, percent, rate};
+use crate::record::{CellRecord, CellStatus, Interval, Run, RunEnd, StatementRecord};
+use crate::report::figures::{
+    MISSING, change, count, counted, duration, figure, ms, or_missing, percent, rate,
+};
 
 use super::model::{
     BottleneckView, CellView, CombinedView, EvidenceView, LadderView, LimitView, StatementView,
@@ -25,6 +28,9 @@ pub(super) fn workloads(run: &Run, findings: &Findings) -> Vec<WorkloadView> {
         })
         .collect();
     for finding in &findings.ladders {
+        if cells_of(run, findings, finding).is_empty() {
+            continue;
+        }
         let ladder = ladder(run, findings, finding);
         match workloads.iter_mut().find(|w| w.name == finding.workload) {
             Some(workload) => workload.ladders.push(ladder),
@@ -55,17 +61,58 @@ fn order(step: Step) -> f64 {
     }
 }
 
-fn ladder(run: &Run, findings: &Findings, finding: &LadderFinding) -> LadderView {
+/// The cells of a ladder that get a row, in order.
+fn cells_of<'a>(
+    run: &Run,
+    findings: &'a Findings,
+    finding: &LadderFinding,
+) -> Vec<&'a CellSummary> {
     let mut cells: Vec<&CellSummary> = findings
         .cells
         .iter()
         .filter(|c| c.variant == finding.variant && c.workload == finding.workload)
+        .filter(|c| !(ended_early(run) && c.status == CellStatus::Skipped))
         .collect();
     cells.sort_by(|a, b| {
         order(a.step)
             .total_cmp(&order(b.step))
             .then(a.repeat.cmp(&b.repeat))
     });
+    cells
+}
+
+/// Whether what was skipped was skipped because the run ended.
+fn ended_early(run: &Run) -> bool {
+    !matches!(run.end, RunEnd::Completed)
+}
+
+/// The cells that an early end of the run left out, one line a reason.
+pub(super) fn not_run(run: &Run) -> Vec<String> {
+    if !ended_early(run) {
+        return Vec::new();
+    }
+    let skipped = run.cells.iter().filter(|c| c.status == CellStatus::Skipped);
+    left_out(skipped.map(|c| c.reason.as_deref()))
+}
+
+/// `29 cells were not run: reason`, reasons in the order in which they came up.
+fn left_out<'a>(reasons: impl Iterator<Item = Option<&'a str>>) -> Vec<String> {
+    let mut tally: Vec<(&str, u64)> = Vec::new();
+    for reason in reasons.map(|reason| reason.unwrap_or(MISSING)) {
+        match tally.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, n)) => *n += 1,
+            None => tally.push((reason, 1)),
+        }
+    }
+    let line = |(reason, n): (&str, u64)| {
+        let were = if n == 1 { "was" } else { "were" };
+        format!("{} {were} not run: {reason}", counted(n, "cell"))
+    };
+    tally.into_iter().map(line).collect()
+}
+
+fn ladder(run: &Run, findings: &Findings, finding: &LadderFinding) -> LadderView {
+    let cells = cells_of(run, findings, finding);
     let record = |cell: &CellSummary| run.cells.iter().find(|r| r.index == cell.index);
     LadderView {
         variant: finding.variant.clone(),
@@ -76,9 +123,17 @@ fn ladder(run: &Run, findings: &Findings, finding: &LadderFinding) -> LadderView
         } else {
             Vec::new()
         },
+        cut: cut(run, &cells),
         objections: cells
             .iter()
+            .filter(|cell| cell.status != CellStatus::Skipped)
             .flat_map(|cell| objections(run, cell, record(cell)))
+            .chain(left_out(
+                cells
+                    .iter()
+                    .filter(|cell| cell.status == CellStatus::Skipped)
+                    .map(|cell| record(cell).and_then(|r| r.reason.as_deref())),
+            ))
             .collect(),
         troubles: cells.iter().flat_map(|cell| troubles(run, cell)).collect(),
         statements: deciding_cell(finding, &cells)
@@ -138,6 +193,7 @@ fn row(cell: &CellSummary) -> CellView {
         spread: percent(cell.fairness.map(|f| f.spread)),
         cv: percent(cell.cv),
         gain: change(cell.gain),
+        window: or_missing(cell.window.map(|w| figure(w.seconds()))),
         verdict: verdict(cell),
     }
 }
@@ -181,16 +237,28 @@ fn who(run: &Run, cell: &CellSummary) -> String {
     }
 }
 
+/// The intervals that the steady-state cut dropped.
+fn cut(run: &Run, cells: &[&CellSummary]) -> Option<String> {
+    let cuts: Vec<String> = cells
+        .iter()
+        .filter_map(|cell| {
+            let window = cell.window.filter(|w| w.dropped > 0)?;
+            let all = window.dropped + window.intervals;
+            Some(format!("{} of {all} at {}", window.dropped, who(run, cell)))
+        })
+        .collect();
+    (!cuts.is_empty()).then(|| {
+        format!(
+            "Intervals that the steady-state cut dropped: {}.",
+            cuts.join("; ")
+        )
+    })
+}
+
 /// Why a cell is not simply valid.
 fn objections(run: &Run, cell: &CellSummary, record: Option<&CellRecord>) -> Vec<String> {
     let who = who(run, cell);
     let own = record.and_then(|r| r.reason.as_deref());
-    if cell.status == CellStatus::Skipped {
-        return vec![format!(
-            "{who}: skipped: {}",
-            or_missing(own.map(str::to_owned))
-        )];
-    }
     let mut lines = Vec::new();
     // V1 repeats the reason that the cell itself gave.
     if let Some(own) = own.filter(|own| !cell.reasons.iter().any(|r| r.text.contains(own))) {
@@ -281,6 +349,7 @@ fn statements(record: &CellRecord) -> Option<StatementsView> {
     };
     (!record.statements.is_empty()).then(|| StatementsView {
         step: record.step.to_string(),
+        seconds: duration(record.measured().map(Interval::seconds).sum()),
         rows: record.statements.iter().map(row).collect(),
     })
 }
@@ -325,12 +394,14 @@ pub(super) fn bottlenecks(findings: &Findings) -> Vec<BottleneckView> {
 }
 
 fn view_of(ladder: &LadderFinding, place: &str, b: &Bottleneck) -> BottleneckView {
+    let decisive = |e: &Evidence| e.met || e.cause == b.primary;
     let contributing: Vec<&str> = b.contributing.iter().map(|c| c.as_str()).collect();
     BottleneckView {
         workload: ladder.workload.clone(),
         variant: ladder.variant.clone(),
         place: place.to_owned(),
         threads: count(b.threads.into()),
+        clients: counted(b.threads.into(), "client"),
         primary: b.primary.as_str().to_owned(),
         contributing: if contributing.is_empty() {
             "none".to_owned()
@@ -338,20 +409,27 @@ fn view_of(ladder: &LadderFinding, place: &str, b: &Bottleneck) -> BottleneckVie
             contributing.join(", ")
         },
         sentence: sentence(&proof(b)),
-        evidence: b
+        others: b.evidence.iter().filter(|e| !decisive(e)).count(),
+        decisive: b
             .evidence
             .iter()
-            .map(|e| EvidenceView {
-                cause: e.cause.as_str().to_owned(),
-                signal: e.signal.clone(),
-                value: e.value.clone(),
-                threshold: e.threshold.clone(),
-                met: if e.met { "yes" } else { "no" }.to_owned(),
-                source: e.source.clone(),
-            })
+            .filter(|e| decisive(e))
+            .map(evidence)
             .collect(),
+        evidence: b.evidence.iter().map(evidence).collect(),
         missing: b.missing.clone(),
         advice: b.advice.clone(),
+    }
+}
+
+fn evidence(e: &Evidence) -> EvidenceView {
+    EvidenceView {
+        cause: e.cause.as_str().to_owned(),
+        signal: e.signal.clone(),
+        value: e.value.clone(),
+        threshold: e.threshold.clone(),
+        met: if e.met { "yes" } else { "no" }.to_owned(),
+        source: e.source.clone(),
     }
 }
 
@@ -396,13 +474,10 @@ fn limit(ladder: &LadderFinding) -> LimitView {
         workload: ladder.workload.clone(),
         variant: ladder.variant.clone(),
         knee: or_missing(knee.map(knee_words)),
-        confidence: or_missing(knee.filter(|k| k.kind != KneeKind::Insufficient).map(|k| {
-            format!(
-                "{} ({} %)",
-                k.confidence.as_str(),
-                percent(Some(k.frequency))
-            )
-        })),
+        confidence: or_missing(
+            knee.filter(|k| k.kind != KneeKind::Insufficient)
+                .map(confidence),
+        ),
         range: or_missing(
             knee.filter(|k| k.kind != KneeKind::Insufficient)
                 .map(Knee::range_words),
@@ -420,12 +495,25 @@ fn limit(ladder: &LadderFinding) -> LimitView {
     }
 }
 
+/// `high (93 %)`, `medium (100 %, lowered)`: the share of resamples that choose the knee, and whether
+/// suspect steps lowered what it says.
+pub(super) fn confidence(knee: &Knee) -> String {
+    let lowered = knee.lowered.as_ref().map_or("", |_| ", lowered");
+    format!(
+        "{} ({} %{lowered})",
+        knee.confidence.as_str(),
+        percent(Some(knee.frequency))
+    )
+}
+
 /// `32 (plateau)`, `≥ 128 (not reached)`, `insufficient`.
 pub(super) fn knee_words(knee: &Knee) -> String {
     match (knee.kind, knee.threads) {
         (KneeKind::Insufficient, _) | (_, None) => "insufficient".to_owned(),
-        (KneeKind::NotReached, Some(threads)) => format!("≥ {threads} (not reached)"),
-        (kind, Some(threads)) => format!("{threads} ({})", kind.words()),
+        (KneeKind::NotReached, Some(threads)) => {
+            format!("≥ {} (not reached)", count(threads.into()))
+        }
+        (kind, Some(threads)) => format!("{} ({})", count(threads.into()), kind.words()),
     }
 }
 

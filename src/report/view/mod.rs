@@ -18,6 +18,7 @@ pub fn build(run: &Run, findings: &Findings) -> View {
         summary: summary::summary(run, findings),
         environment: environment::environment(run),
         workloads: ladders::workloads(run, findings),
+        not_run: ladders::not_run(run),
         bottlenecks: ladders::bottlenecks(findings),
         limits: ladders::limits(findings),
         comparisons: summary::comparisons(findings),

@@ -12,6 +12,8 @@ pub struct View {
     pub environment: Environment,
     /// Block 2: results by workload and variant.
     pub workloads: Vec<WorkloadView>,
+    /// Cells that an early end of the run left out, one line a reason; they have no row.
+    pub not_run: Vec<String>,
     /// Block 3: why each ladder stops.
     pub bottlenecks: Vec<BottleneckView>,
     /// Block 4: recommended limits.
@@ -159,6 +161,8 @@ pub struct LadderView {
     pub rows: Vec<CellView>,
     /// Repeats of a step combined; empty with one pass.
     pub combined: Vec<CombinedView>,
+    /// Intervals that the steady-state cut dropped, by cell.
+    pub cut: Option<String>,
     /// Why cells are not simply valid, one line each.
     pub objections: Vec<String>,
     /// Errors and outages of cells, those included that retries cured.
@@ -220,6 +224,8 @@ pub struct CellView {
     pub cv: String,
     /// Gain in throughput per doubling, percent.
     pub gain: String,
+    /// Length of the steady-state window, s.
+    pub window: String,
     /// `valid`, `suspect (V4)`, `invalid (V1)`, `failed` …
     pub verdict: String,
 }
@@ -250,6 +256,8 @@ pub struct CombinedView {
 pub struct StatementsView {
     /// The step that is shown.
     pub step: String,
+    /// All measured time, in which no interval is cut: `8 s`.
+    pub seconds: String,
     /// One row a class.
     pub rows: Vec<StatementView>,
 }
@@ -282,14 +290,20 @@ pub struct BottleneckView {
     pub place: String,
     /// Concurrent clients looked at.
     pub threads: String,
+    /// The same with its noun: `1 client`.
+    pub clients: String,
     /// The first proved cause.
     pub primary: String,
     /// Others that take part, `none` or a list.
     pub contributing: String,
     /// One sentence with figures.
     pub sentence: String,
-    /// Signals that count.
+    /// All signals that were looked at.
     pub evidence: Vec<EvidenceView>,
+    /// Those of them that count here or that speak for the primary cause.
+    pub decisive: Vec<EvidenceView>,
+    /// How many others there are.
+    pub others: usize,
     /// Signals that could not be looked at.
     pub missing: Vec<String>,
     /// What can be tried.
@@ -297,7 +311,7 @@ pub struct BottleneckView {
 }
 
 /// One signal.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EvidenceView {
     /// What it speaks for.
     pub cause: String,

@@ -6,10 +6,10 @@ use crate::analysis::{
 };
 use crate::plan::Warning;
 use crate::record::{Run, RunEnd};
-use crate::report::figures::{MISSING, change, count, figure, or_missing, rate};
+use crate::report::figures::{MISSING, change, counted, figure, or_missing, rate};
 
 use super::environment;
-use super::ladders::{knee_words, proof, sentence, step};
+use super::ladders::{confidence, knee_words, proof, sentence, step};
 use super::model::{ComparisonView, CriterionView, Pair, Summary, WarningView};
 
 pub(super) fn summary(run: &Run, findings: &Findings) -> Summary {
@@ -40,10 +40,10 @@ fn answers(run: &Run, findings: &Findings) -> Vec<Pair> {
         .find(|l| l.baseline && Some(&l.workload) == headline.workload.as_ref());
     let limit = match (headline.limit, headline.workload.as_deref()) {
         (Some(limit), Some(workload)) => format!(
-            "{} concurrently active clients, decided by {workload}",
-            count(limit.into())
+            "{}, decided by {workload}",
+            counted(limit.into(), "concurrently active client")
         ),
-        (Some(limit), None) => format!("{} concurrently active clients", count(limit.into())),
+        (Some(limit), None) => counted(limit.into(), "concurrently active client"),
         (None, _) => match deciding {
             Some(ladder) => format!("none: {}", ladder.limit.why),
             None => "none".to_owned(),
@@ -61,7 +61,7 @@ fn answers(run: &Run, findings: &Findings) -> Vec<Pair> {
                 _ => format!(
                     "{}, confidence {}, range {}",
                     knee_words(k),
-                    k.confidence.as_str(),
+                    confidence(k),
                     k.range_words()
                 ),
             })),
@@ -231,7 +231,7 @@ pub(super) fn definitions(run: &Run) -> Vec<Pair> {
         Pair::new(
             "Window",
             format!(
-                "Measuring begins when all clients are connected and after the discard ({}). The steady-state cut (MSER) removes whole intervals from its start. Every figure of a cell comes from the intervals that remain, here and in cells.csv.",
+                "Measuring begins when all clients are connected and after the discard ({}). The steady-state cut (MSER) removes whole intervals from its start. Every figure of a cell comes from the intervals that remain, here and in cells.csv, except those by statement, which are kept for the measured time as a whole. The column \"window\" gives its length.",
                 run.discard
             ),
         ),
@@ -291,7 +291,7 @@ pub(super) fn definitions(run: &Run) -> Vec<Pair> {
         Pair::new(
             "Knee",
             format!(
-                "The step after which no later step repays at least {} TPS per doubling of threads. Confidence: how often it is chosen again under noise and with other thresholds.",
+                "The step after which no later step repays at least {} TPS per doubling of threads. Confidence: how often it is chosen again under noise and with other thresholds; \"lowered\" means that suspect steps took it one level down from what that share says.",
                 run.knee_gain
             ),
         ),
