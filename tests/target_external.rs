@@ -430,3 +430,28 @@ fn tls_modes_do_what_they_say() {
         }
     }
 }
+
+#[test]
+fn one_capbench_at_a_time_works_on_a_server() {
+    for binary in servers() {
+        let external = External::start(&binary);
+        let plan = plan_for(&external);
+        make_accounts(&external, &plan, flavour_of(&binary));
+        let (_, admin) = capbench::target::resolve(&plan).unwrap();
+        let first = capbench::target::RunLock::take(&admin).unwrap();
+        let error = capbench::target::RunLock::take(&admin)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("another capbench") && error.contains("hint:"),
+            "{error}"
+        );
+        drop(first);
+        // The server lets go when it has seen the connection end.
+        let again = (0..100).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            capbench::target::RunLock::take(&admin).is_ok()
+        });
+        assert!(again, "the lock goes with its connection");
+    }
+}

@@ -281,6 +281,25 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_journal_is_not_taken_for_an_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let mut journal = Journal::create(&path).unwrap();
+        for name in ["a", "b"] {
+            journal
+                .write("set-global", name, None, None, sql("SET GLOBAL a = 1"))
+                .unwrap();
+        }
+        let whole = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, &whole[20..]).unwrap();
+        let error = Journal::read_pending(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("line 1") && error.contains("hint:"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn in_memory_keeps_no_file() {
         let mut journal = Journal::in_memory();
         let seq = journal
