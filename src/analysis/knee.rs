@@ -9,6 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 
+use crate::plan::Step;
 use crate::units::{Millis, PerSecond, Ratio};
 
 /// Gain per doubling of threads below which more threads do not pay: the DBA's 20 % rule.
@@ -335,21 +336,24 @@ impl Knee {
         };
         let steps = self.points.len();
         let range = self.range_words();
-        let frequency = format!(
-            "{}: {:.0} % of resamples",
-            self.confidence.as_str(),
-            self.frequency.0 * 100.0
-        );
+        let (confidence, share) = (self.confidence.as_str(), self.frequency.0 * 100.0);
+        // A lowered level beside its share would contradict the documented thresholds.
+        let frequency = match &self.lowered {
+            None => format!("{confidence}: {share:.0} % of resamples"),
+            Some(why) => format!("{confidence} ({share:.0} % of resamples, lowered: {why})"),
+        };
         let mut text = match self.kind {
             KneeKind::Insufficient => {
                 let are = if steps == 1 { "is" } else { "are" };
                 return format!("No knee: at least 3 valid steps are needed, there {are} {steps}.");
             }
             KneeKind::NotReached => format!(
-                "Knee not reached: ≥ {threads} threads, extend the ladder ({frequency}; range {range})."
+                "Knee not reached: ≥ {}, extend the ladder ({frequency}; range {range}).",
+                Step::Threads(threads)
             ),
             kind => format!(
-                "Knee {threads} threads ({}, {frequency}; range {range}).",
+                "Knee {} ({}, {frequency}; range {range}).",
+                Step::Threads(threads),
                 kind.words()
             ),
         };
@@ -362,8 +366,8 @@ impl Knee {
                 .p95_factor
                 .map_or_else(String::new, |factor| format!(", p95 ×{factor:.1}"));
             add(format!(
-                "{threads}→{next}: {:+.0} % throughput{p95}.",
-                change.0 * 100.0
+                "{threads}→{next}: {} % throughput{p95}.",
+                percent_beside(change, self.required_gain)
             ));
         }
         if let Some((low, high)) = self.robust {
@@ -391,14 +395,12 @@ impl Knee {
         }
         if self.saturated_at_first {
             add(format!(
-                "Saturated at or before {threads} threads: run lower steps."
+                "Saturated at or before {}: run lower steps.",
+                Step::Threads(threads)
             ));
         }
         if self.may_still_rise {
             add("Throughput may still rise at the last step.".to_owned());
-        }
-        if let Some(why) = &self.lowered {
-            add(format!("Confidence lowered: {why}."));
         }
         text
     }
@@ -411,6 +413,24 @@ impl Knee {
             Some((low, high)) => format!("{low}–{high}"),
         }
     }
+}
+
+/// A change in percent with its sign, with as many decimals as it takes not to be shown as the threshold
+/// that it missed or passed: "+20 %" beside "gains less than 20 %" would read as a contradiction.
+fn percent_beside(change: Ratio, threshold: Ratio) -> String {
+    /// A difference that shows in none of these is noise.
+    const DECIMALS: usize = 2;
+    let shown = |ratio: f64, decimals: usize| format!("{:+.decimals$}", ratio * 100.0);
+    let decimals = (0..DECIMALS)
+        .find(|&d| shown(change.0, d) != shown(threshold.0, d))
+        .unwrap_or(
+            if shown(change.0, DECIMALS) == shown(threshold.0, DECIMALS) {
+                0
+            } else {
+                DECIMALS
+            },
+        );
+    shown(change.0, decimals)
 }
 
 /// Gain in throughput per doubling of threads from `before` to `after`:
@@ -428,11 +448,15 @@ fn prepare(points: &[LadderPoint]) -> (Vec<LadderPoint>, Vec<String>) {
     for point in points {
         if point.threads == 0 || !point.tps.0.is_finite() || point.tps.0 <= 0.0 {
             notes.push(if point.tps.0.is_nan() {
-                format!("step of {} threads left out: no throughput", point.threads)
+                format!(
+                    "step of {} left out: no throughput",
+                    Step::Threads(point.threads)
+                )
             } else {
                 format!(
-                    "step of {} threads left out: throughput {} is not a positive number",
-                    point.threads, point.tps.0
+                    "step of {} left out: throughput {} is not a positive number",
+                    Step::Threads(point.threads),
+                    point.tps.0
                 )
             });
         } else {
@@ -445,9 +469,9 @@ fn prepare(points: &[LadderPoint]) -> (Vec<LadderPoint>, Vec<String>) {
         .filter_map(|group| {
             if group.len() > 1 {
                 notes.push(format!(
-                    "{} points of {} threads averaged (geometric mean)",
+                    "{} points of {} averaged (geometric mean)",
                     group.len(),
-                    group[0].threads
+                    Step::Threads(group[0].threads)
                 ));
             }
             combine(group)
