@@ -96,13 +96,16 @@ fn over(
             worst = Some(judged);
         }
     }
-    worst.map(|w| w.result).unwrap_or_else(|| CriterionResult {
-        name: name.to_owned(),
-        required: "n/a".to_owned(),
-        found: "n/a".to_owned(),
-        outcome: Outcome::NotTested,
-        why: "no cell of the baseline was measured".to_owned(),
-    })
+    worst.map_or_else(
+        || CriterionResult {
+            name: name.to_owned(),
+            required: "n/a".to_owned(),
+            found: "n/a".to_owned(),
+            outcome: Outcome::NotTested,
+            why: "no cell of the baseline was measured".to_owned(),
+        },
+        |w| w.result,
+    )
 }
 
 fn result(required: String, found: String, outcome: Outcome, why: String) -> Judged {
