@@ -120,6 +120,30 @@ fn the_example_of_the_method_has_its_knee_at_32() {
 }
 
 #[test]
+fn a_gain_just_below_the_threshold_is_not_shown_as_the_threshold() {
+    let statement =
+        |next: f64| knee(&ladder(&[(1, 500.0), (2, 1000.0), (4, next), (8, 1200.0)])).statement();
+    let near = statement(1198.0);
+    assert!(near.contains("2→4: +19.8 % throughput"), "{near}");
+    let far = statement(1150.0);
+    assert!(far.contains("2→4: +15 % throughput"), "{far}");
+}
+
+#[test]
+fn a_lowered_confidence_says_so_beside_its_share() {
+    let mut found = knee(&ladder(&[(1, 1000.0), (2, 900.0), (4, 800.0)]));
+    assert_eq!(found.confidence, Confidence::High);
+    found.lower_confidence("suspect step of 1 thread".to_owned());
+    let statement = found.statement();
+    assert!(
+        statement.starts_with(
+            "Knee 1 thread (retrograde, medium (100 % of resamples, lowered: suspect step of 1 thread); range 1)."
+        ),
+        "{statement}"
+    );
+}
+
+#[test]
 fn each_kind() {
     let kind = |points: &[(u32, f64)]| {
         let found = knee(&ladder(points));

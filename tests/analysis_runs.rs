@@ -13,7 +13,7 @@ use capbench::analysis::knee::KneeKind;
 use capbench::analysis::{
     Cause, Decision, Findings, LimitBasis, Outcome, Overall, Rule, Validity, analyse,
 };
-use capbench::plan::{Criteria, OpenLoop, Step};
+use capbench::plan::{Criteria, OpenLoop, Step, Warning};
 use capbench::probe::names::{host, server};
 use capbench::record::{
     CellRecord, CellStatus, ClientUsage, Flavour, HostFacts, Interval, Latency, Merged, Phase, Run,
@@ -423,6 +423,11 @@ fn how_runs_end_and_what_the_shell_hears() {
     assert_eq!(code(RunEnd::Stopped("p95".to_owned()), met()), 4);
     assert_eq!(code(RunEnd::Running, met()), 4);
     assert_eq!(code(RunEnd::Interrupted, met()), 130);
+    // Ended in its last cell, the run has nothing left to do and calls itself complete.
+    let mut last = run(plateau(), met());
+    last.cells[4].status = CellStatus::Interrupted;
+    assert_eq!(analyse(&last).headline.overall, Overall::Interrupted);
+    assert_eq!(analyse(&last).headline.exit_code, 130);
     let mut guarded = run(plateau(), none());
     guarded.cells[4].status = CellStatus::Stopped;
     assert_eq!(analyse(&guarded).headline.exit_code, 4);
@@ -873,4 +878,188 @@ fn few_clients_at_work_say_nothing_before_the_knee() {
     run.server = Some(identity(true));
     let found = analyse(&run).ladders[0].bottleneck.clone().unwrap();
     assert_eq!(found.primary, Cause::NotSaturated);
+}
+
+/// A cell with an interval in which nothing completed.
+fn stalled(mut cell: CellRecord) -> CellRecord {
+    cell.intervals[20] = interval(20, Phase::Measure, 0.0, cell.clients);
+    cell
+}
+
+fn named(workload: &str, steps: &[(u32, f64)]) -> Vec<CellRecord> {
+    ladder(steps)
+        .into_iter()
+        .map(|cell| CellRecord {
+            workload: workload.to_owned(),
+            ..cell
+        })
+        .collect()
+}
+
+#[test]
+fn criteria_met_on_doubtful_steps_are_not_simply_passed() {
+    let met = || Criteria {
+        min_threads: Some(16),
+        ..Criteria::default()
+    };
+    let clean = analysed(plateau(), met());
+    assert_eq!(clean.headline.overall, Overall::Passed);
+    assert_eq!(clean.headline.why, None);
+
+    let mut cells = plateau();
+    cells[2] = stalled(cells[2].clone());
+    let deciding = analysed(cells, met()).headline;
+    assert_eq!(deciding.overall, Overall::Inconclusive);
+    assert_eq!(deciding.exit_code, 0);
+    let why = deciding.why.unwrap();
+    assert!(
+        why.starts_with("criteria met, but oltp_read_write: the step of 32 threads that decides is suspect (V5: 1 of"),
+        "{why}"
+    );
+
+    // Away from the limit one does not matter, most of the ladder does.
+    let mut cells = plateau();
+    cells[0] = stalled(cells[0].clone());
+    assert_eq!(
+        analysed(cells.clone(), met()).headline.overall,
+        Overall::Passed
+    );
+    cells[3] = stalled(cells[3].clone());
+    cells[4] = stalled(cells[4].clone());
+    let most = analysed(cells, met()).headline;
+    assert_eq!(most.overall, Overall::Inconclusive);
+    assert!(most.why.unwrap().contains("3 of 5 steps are suspect"));
+
+    // Two steps are no ladder, whatever else was met.
+    let few = analysed(
+        ladder(&PLATEAU[..2]),
+        Criteria {
+            max_errors: Some(Ratio(0.01)),
+            ..Criteria::default()
+        },
+    );
+    assert_eq!(few.criteria[0].outcome, Outcome::Pass);
+    assert_eq!(few.headline.overall, Overall::Inconclusive);
+}
+
+#[test]
+fn the_sentence_counts_what_is_doubtful() {
+    let clean = analysed(plateau(), Criteria::default()).headline.sentence;
+    assert!(!clean.contains("suspect"), "{clean}");
+    assert!(clean.contains("; plan with 323 transactions/s."), "{clean}");
+
+    let mut cells = plateau();
+    cells[0] = stalled(cells[0].clone());
+    cells[1] = stalled(cells[1].clone());
+    cells[4].client.busiest_worker = Ratio(0.9);
+    let mut run = run(cells, Criteria::default());
+    for accepted in [false, true, false] {
+        run.warnings.push(Warning {
+            name: "short".to_owned(),
+            text: String::new(),
+            accepted,
+        });
+    }
+    let findings = analyse(&run);
+    let sentence = &findings.headline.sentence;
+    assert!(
+        sentence.ends_with(" 2 of 5 cells are suspect, 1 is invalid, 2 warnings are not accepted."),
+        "{sentence}"
+    );
+    assert!(
+        findings
+            .notes
+            .contains(&"5 cells: 2 suspect, 1 invalid".to_owned()),
+        "{:?}",
+        findings.notes
+    );
+    run.cells.clear();
+    run.warnings.truncate(1);
+    let nothing = analyse(&run).headline.sentence;
+    assert!(
+        nothing.ends_with(" 1 warning is not accepted."),
+        "{nothing}"
+    );
+}
+
+#[test]
+fn the_tightest_workload_stands_for_a_criterion() {
+    let criteria = |peak: f64| Criteria {
+        expected_peak_tps: Some(peak),
+        ..Criteria::default()
+    };
+    let slower = PLATEAU.map(|(n, tps)| (n, tps * 0.8));
+    let mut cells = named("ro", &PLATEAU);
+    cells.extend(named("rw", &slower));
+    for (peak, outcome) in [(300.0, Outcome::Pass), (500.0, Outcome::Fail)] {
+        let findings = analysed(cells.clone(), criteria(peak));
+        assert_eq!(findings.criteria[0].outcome, outcome);
+        assert_eq!(findings.criteria[0].found, "344/s");
+        assert!(findings.criteria[0].why.starts_with("rw: "));
+        let headroom = findings.headline.headroom.unwrap().0;
+        assert!((headroom - (344.0 / peak - 1.0)).abs() < 0.01, "{headroom}");
+        // Both limits are 32: the lower throughput decides, both are named.
+        assert_eq!(findings.headline.workload.as_deref(), Some("rw"));
+        let sentence = &findings.headline.sentence;
+        assert!(sentence.contains("decided by rw and ro: "), "{sentence}");
+        assert!(sentence.contains("plan with 258 "), "{sentence}");
+    }
+}
+
+#[test]
+fn the_smallest_headroom_need_not_be_that_of_the_smallest_limit() {
+    let mut cells = named(
+        "small",
+        &[(8, 800.0), (16, 820.0), (32, 825.0), (64, 810.0)],
+    );
+    cells.extend(named("slow", &PLATEAU));
+    let criteria = Criteria {
+        expected_peak_tps: Some(400.0),
+        ..Criteria::default()
+    };
+    let headline = analysed(cells, criteria).headline;
+    assert_eq!(headline.workload.as_deref(), Some("small"));
+    assert!((headline.headroom.unwrap().0 - 0.075).abs() < 0.01);
+}
+
+#[test]
+fn a_limit_below_a_cliff_is_held_against_what_was_measured_around_it() {
+    let steps = [
+        (8, 120.0),
+        (16, 230.0),
+        (32, 430.0),
+        (64, 250.0),
+        (128, 200.0),
+    ];
+    let at_peak = |peak: f64| {
+        let criteria = Criteria {
+            expected_peak_tps: Some(peak),
+            ..Criteria::default()
+        };
+        let findings = analysed(ladder(&steps), criteria);
+        assert_eq!(findings.headline.limit, Some(24));
+        findings.criteria[0].clone()
+    };
+    assert_eq!(at_peak(200.0).outcome, Outcome::Pass);
+    let between = at_peak(300.0);
+    assert_eq!(between.outcome, Outcome::NotTested);
+    assert!(between.why.contains("run 24 threads"), "{}", between.why);
+    assert_eq!(at_peak(500.0).outcome, Outcome::Fail);
+}
+
+#[test]
+fn a_peak_that_fails_by_latency_shows_the_throughput_and_names_the_criterion() {
+    let criteria = Criteria {
+        max_p95: Some(Millis(1.0)),
+        expected_peak_tps: Some(10.0),
+        ..Criteria::default()
+    };
+    let findings = analysed(plateau(), criteria);
+    let peak = &findings.criteria[0];
+    assert_eq!(peak.found, "450/s at best (at 64 threads)");
+    assert!(
+        peak.why.starts_with("max_p95 fails: no step"),
+        "{}",
+        peak.why
+    );
 }

@@ -435,8 +435,8 @@ fn tls_modes_do_what_they_say() {
 fn one_capbench_at_a_time_works_on_a_server() {
     for binary in servers() {
         let external = External::start(&binary);
-        let plan = plan_for(&external);
-        make_accounts(&external, &plan, flavour_of(&binary));
+        let plan = plan_for(&external, false);
+        make_accounts(&external, &plan, flavour(&binary));
         let (_, admin) = capbench::target::resolve(&plan).unwrap();
         let first = capbench::target::RunLock::take(&admin).unwrap();
         let error = capbench::target::RunLock::take(&admin)

@@ -35,7 +35,7 @@ pub fn analyse(run: &Run) -> Findings {
     };
     fill_in_gains(&mut cells, &ladders);
     let criteria = criteria::judge(run, &ladders, &cells);
-    let headline = headline::headline(run, &ladders, &criteria);
+    let headline = headline::headline(run, &ladders, &criteria, &cells);
     let notes = notes(run, &cells, &ladders);
     Findings {
         cells,
@@ -370,9 +370,9 @@ fn notes(run: &Run, cells: &[CellSummary], ladders: &[LadderFinding]) -> Vec<Str
     let (suspect, invalid) = (count(Validity::Suspect), count(Validity::Invalid));
     if suspect + invalid > 0 {
         notes.push(format!(
-            "{} of {} cells: {suspect} suspect, {invalid} invalid",
-            suspect + invalid,
-            cells.len()
+            "{} {}: {suspect} suspect, {invalid} invalid",
+            cells.len(),
+            if cells.len() == 1 { "cell" } else { "cells" }
         ));
     }
     if let Some(ratio) = run.dataset.as_ref().and_then(DatasetFacts::ratio)

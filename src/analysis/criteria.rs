@@ -1,6 +1,8 @@
 //! The plan's criteria: pass, fail or not tested. Missing evidence is never a pass.
 
-use super::findings::{CellSummary, CriterionResult, LadderFinding, Outcome, StepSummary};
+use super::findings::{
+    CellSummary, CriterionResult, LadderFinding, LimitBasis, Outcome, StepSummary,
+};
 use super::knee::KneeKind;
 use crate::plan::Step;
 use crate::record::Run;
@@ -51,20 +53,35 @@ pub(crate) fn judge(
     results
 }
 
-/// One criterion over all baseline ladders: the worst of them decides.
+/// A result with its distance from failing, so that the tightest of several can be shown.
+struct Judged {
+    result: CriterionResult,
+    /// Share of the requirement that is left, negative when it is missed. Infinite when there is no figure.
+    margin: f64,
+}
+
+impl Judged {
+    fn margin(mut self, margin: f64) -> Self {
+        self.margin = margin;
+        self
+    }
+}
+
+/// One criterion over all baseline ladders: the worst of them decides, among equals the tightest.
 fn over(
     ladders: &[&LadderFinding],
     name: &str,
-    judge: impl Fn(&LadderFinding) -> CriterionResult,
+    judge: impl Fn(&LadderFinding) -> Judged,
 ) -> CriterionResult {
     let severity = |outcome| match outcome {
         Outcome::Fail => 2,
         Outcome::NotTested => 1,
         Outcome::Pass => 0,
     };
-    let mut worst: Option<CriterionResult> = None;
+    let mut worst: Option<Judged> = None;
     for ladder in ladders {
-        let mut result = judge(ladder);
+        let mut judged = judge(ladder);
+        let result = &mut judged.result;
         name.clone_into(&mut result.name);
         // A pass on steps that an invalid one may overturn is no pass; a fail needs no further step.
         if let (Outcome::Pass, Some(why)) = (result.outcome, &ladder.unreliable) {
@@ -74,34 +91,49 @@ fn over(
         if ladders.len() > 1 {
             result.why = format!("{}: {}", ladder.workload, result.why);
         }
-        if worst
-            .as_ref()
-            .is_none_or(|w| severity(result.outcome) > severity(w.outcome))
-        {
-            worst = Some(result);
+        let rank = |j: &Judged| (severity(j.result.outcome), -j.margin);
+        if worst.as_ref().is_none_or(|w| rank(&judged) > rank(w)) {
+            worst = Some(judged);
         }
     }
-    worst.unwrap_or_else(|| CriterionResult {
-        name: name.to_owned(),
-        required: "n/a".to_owned(),
-        found: "n/a".to_owned(),
-        outcome: Outcome::NotTested,
-        why: "no cell of the baseline was measured".to_owned(),
-    })
+    worst.map_or_else(
+        || CriterionResult {
+            name: name.to_owned(),
+            required: "n/a".to_owned(),
+            found: "n/a".to_owned(),
+            outcome: Outcome::NotTested,
+            why: "no cell of the baseline was measured".to_owned(),
+        },
+        |w| w.result,
+    )
 }
 
-fn result(required: String, found: String, outcome: Outcome, why: String) -> CriterionResult {
-    CriterionResult {
-        name: String::new(),
+fn result(required: String, found: String, outcome: Outcome, why: String) -> Judged {
+    Judged {
+        result: CriterionResult {
+            name: String::new(),
+            required,
+            found,
+            outcome,
+            why,
+        },
+        margin: f64::INFINITY,
+    }
+}
+
+/// No step keeps `max_p95`: whatever else is asked fails by that. Nothing is further from being met.
+fn latency_fails(required: String, found: String, ladder: &LadderFinding) -> Judged {
+    result(
         required,
         found,
-        outcome,
-        why,
-    }
+        Outcome::Fail,
+        format!("max_p95 fails: {}", ladder.limit.why),
+    )
+    .margin(f64::NEG_INFINITY)
 }
 
 /// The step whose figures stand for the ladder: the limit's, or the highest tested one.
-fn deciding_step(ladder: &LadderFinding) -> Option<&StepSummary> {
+pub(super) fn deciding_step(ladder: &LadderFinding) -> Option<&StepSummary> {
     if ladder.open.is_some() {
         let held = ladder.open.as_ref()?.highest_held?;
         return ladder
@@ -126,7 +158,7 @@ fn place(ladder: &LadderFinding, step: &StepSummary) -> String {
     }
 }
 
-fn not_tested(required: String, ladder: &LadderFinding) -> CriterionResult {
+fn not_tested(required: String, ladder: &LadderFinding) -> Judged {
     result(
         required,
         "n/a".to_owned(),
@@ -138,7 +170,7 @@ fn not_tested(required: String, ladder: &LadderFinding) -> CriterionResult {
     )
 }
 
-fn throughput(ladder: &LadderFinding, peak: f64, headroom: Option<Ratio>) -> CriterionResult {
+fn throughput(ladder: &LadderFinding, peak: f64, headroom: Option<Ratio>) -> Judged {
     let factor = 1.0 + headroom.map_or(0.0, |h| h.0);
     let needed = PerSecond(peak * factor);
     let required = match headroom {
@@ -146,20 +178,27 @@ fn throughput(ladder: &LadderFinding, peak: f64, headroom: Option<Ratio>) -> Cri
         None => needed.to_string(),
     };
     if ladder.limit.p95_never_met {
-        return result(
-            required,
-            "n/a".to_owned(),
-            Outcome::Fail,
-            ladder.limit.why.clone(),
+        let best = ladder
+            .steps
+            .iter()
+            .filter_map(|s| Some((s.tps?, s.step)))
+            .reduce(|a, b| if b.0 > a.0 { b } else { a });
+        let found = best.map_or_else(
+            || "n/a".to_owned(),
+            |(tps, step)| format!("{tps} at best (at {step})"),
         );
+        return latency_fails(required, found, ladder);
     }
-    let tps = match &ladder.open {
-        Some(_) => deciding_step(ladder).and_then(|s| s.tps),
-        None => ladder.limit.throughput,
-    };
-    let (Some(tps), Some(step)) = (tps, deciding_step(ladder)) else {
+    if ladder.limit.basis == Some(LimitBasis::Cliff) && ladder.limit.throughput.is_none() {
+        return below_a_cliff(ladder, required, peak, needed);
+    }
+    let Some((step, tps)) = deciding_step(ladder).and_then(|s| Some((s, s.tps?))) else {
         return not_tested(required, ladder);
     };
+    // Too few valid steps: the highest throughput that was measured is no limit's.
+    if ladder.open.is_none() && ladder.limit.throughput.is_none() {
+        return not_tested(required, ladder);
+    }
     let enough = tps.0 >= needed.0;
     let headroom = Ratio(tps.0 / peak - 1.0);
     let at = place(ladder, step);
@@ -177,7 +216,56 @@ fn throughput(ladder: &LadderFinding, peak: f64, headroom: Option<Ratio>) -> Cri
     if outcome == Outcome::NotTested {
         why.push_str("; the ladder ends before the knee, extend it");
     }
-    result(required, tps.to_string(), outcome, why)
+    result(required, tps.to_string(), outcome, why).margin(tps.0 / needed.0 - 1.0)
+}
+
+/// The limit lies between two steps. It carries at least what the highest step within it does, and at most
+/// what the knee does; what lies between was not measured.
+fn below_a_cliff(ladder: &LadderFinding, required: String, peak: f64, needed: PerSecond) -> Judged {
+    let (Some(limit), Some(knee)) = (
+        ladder.limit.threads,
+        deciding_step(ladder).and_then(|s| Some((s.tps?, s.step))),
+    ) else {
+        return not_tested(required, ladder);
+    };
+    let within = ladder
+        .steps
+        .iter()
+        .filter(|s| s.threads <= limit)
+        .filter_map(|s| Some((s.tps?, s.step)))
+        .next_back();
+    let against = |tps: PerSecond| (tps.0 / peak - 1.0) * 100.0;
+    match within {
+        Some((tps, step)) if tps.0 >= needed.0 => result(
+            required,
+            format!("≥ {tps}"),
+            Outcome::Pass,
+            format!(
+                "{tps} at {step}, the highest step within the limit: {:+.0} % against the expected peak",
+                against(tps)
+            ),
+        )
+        .margin(tps.0 / needed.0 - 1.0),
+        _ if knee.0.0 < needed.0 => result(
+            required,
+            format!("≤ {}", knee.0),
+            Outcome::Fail,
+            format!(
+                "{} at {}, above the limit: {:+.0} % against the expected peak",
+                knee.0,
+                knee.1,
+                against(knee.0)
+            ),
+        )
+        .margin(knee.0.0 / needed.0 - 1.0),
+        _ => result(
+            required,
+            within.map_or_else(|| "n/a".to_owned(), |(tps, _)| format!("≥ {tps}")),
+            Outcome::NotTested,
+            format!("the limit itself was not measured: run {}", Step::Threads(limit)),
+        )
+        .margin(within.map_or(f64::INFINITY, |(tps, _)| tps.0 / needed.0 - 1.0)),
+    }
 }
 
 fn latency(
@@ -185,7 +273,7 @@ fn latency(
     most: Millis,
     name: &str,
     figure: fn(&StepSummary) -> Option<Millis>,
-) -> CriterionResult {
+) -> Judged {
     let required = format!("{name} ≤ {most} at the limit");
     if ladder.limit.p95_never_met {
         let best = ladder
@@ -193,12 +281,12 @@ fn latency(
             .iter()
             .filter_map(figure)
             .reduce(|a, b| if b < a { b } else { a });
-        return result(
-            required,
-            best.map_or_else(|| "n/a".to_owned(), |b| format!("{b} at best")),
-            Outcome::Fail,
-            ladder.limit.why.clone(),
-        );
+        let found = best.map_or_else(|| "n/a".to_owned(), |b| format!("{b} at best"));
+        if name == "p95" {
+            let over = best.map_or(f64::NEG_INFINITY, |b| 1.0 - b.0 / most.0);
+            return result(required, found, Outcome::Fail, ladder.limit.why.clone()).margin(over);
+        }
+        return latency_fails(required, found, ladder);
     }
     let Some(step) = deciding_step(ladder) else {
         return not_tested(required, ladder);
@@ -223,17 +311,14 @@ fn latency(
         outcome,
         format!("{name} {found} {at}"),
     )
+    .margin(1.0 - found.0 / most.0)
 }
 
-fn threads(ladder: &LadderFinding, least: u32) -> CriterionResult {
-    let required = format!("limit ≥ {least} threads");
+fn threads(ladder: &LadderFinding, least: u32) -> Judged {
+    let required = format!("limit ≥ {}", Step::Threads(least));
+    let margin = |threads: u32| f64::from(threads) / f64::from(least) - 1.0;
     if ladder.limit.p95_never_met {
-        return result(
-            required,
-            "none".to_owned(),
-            Outcome::Fail,
-            ladder.limit.why.clone(),
-        );
+        return latency_fails(required, "none".to_owned(), ladder);
     }
     if let Some(limit) = ladder.limit.threads {
         let outcome = if limit >= least {
@@ -246,21 +331,23 @@ fn threads(ladder: &LadderFinding, least: u32) -> CriterionResult {
             limit.to_string(),
             outcome,
             format!("recommended limit {limit}: {}", ladder.limit.why),
-        );
+        )
+        .margin(margin(limit));
     }
     match ladder.limit.step {
         Some(tested) if tested >= least => result(
             required,
             format!("≥ {tested}"),
             Outcome::Pass,
-            format!("no limit found up to {tested} threads"),
-        ),
+            format!("no limit found up to {}", Step::Threads(tested)),
+        )
+        .margin(margin(tested)),
         _ => not_tested(required, ladder),
     }
 }
 
 /// Errors count on every cell up to the limit, also on those that are invalid because of them.
-fn errors(ladder: &LadderFinding, cells: &[CellSummary], most: Ratio) -> CriterionResult {
+fn errors(ladder: &LadderFinding, cells: &[CellSummary], most: Ratio) -> Judged {
     let required = format!("≤ {most} of transactions failed");
     let up_to = deciding_step(ladder).map(|s| super::ladder::height(s.step));
     let worst = cells
@@ -283,4 +370,6 @@ fn errors(ladder: &LadderFinding, cells: &[CellSummary], most: Ratio) -> Criteri
         outcome,
         format!("at most {share} (at {step})"),
     )
+    // Not a share of the requirement, which may be 0; all ladders have the same.
+    .margin(most.0 - share.0)
 }

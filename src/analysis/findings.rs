@@ -267,11 +267,14 @@ pub struct Limit {
     /// The measured step whose figures stand for the limit (or the highest one tested, when the knee was
     /// not reached).
     pub step: Option<u32>,
-    /// Throughput at that step; three quarters of it after a cliff, where the limit itself was not measured.
+    /// Throughput measured at the limit (or at the highest step tested, when the knee was not reached);
+    /// `None` where the limit itself was not measured, below a cliff.
     pub throughput: Option<PerSecond>,
-    /// Throughput to plan with: 0.75 of the measured step's. `None` without a limit.
+    /// Throughput to plan with: 0.75 of what was measured at the limit. Below a cliff 0.75 of the highest
+    /// step within the limit, or 0.75·0.75 of the knee's when there is none. `None` without a limit.
     pub planning: Option<PerSecond>,
-    /// `throughput / expected_peak_tps − 1`.
+    /// `throughput / expected_peak_tps − 1`; below a cliff with the throughput of the highest step within the
+    /// limit, `None` when there is none.
     pub headroom: Option<Ratio>,
     /// Steps that would narrow the answer.
     pub refine: Vec<u32>,
@@ -591,7 +594,7 @@ pub enum Overall {
     Failed,
     /// A criterion could not be tested.
     NotTested,
-    /// Nothing failed, but the ladder does not answer the question.
+    /// Nothing failed, but the ladder does not answer the question, or what met the criteria is suspect.
     Inconclusive,
     /// A deciding cell is invalid, or the guard stopped the run.
     CannotBeReliedOn,
@@ -630,9 +633,11 @@ pub struct Headline {
     pub kind: Option<String>,
     /// Confidence in it.
     pub confidence: Option<Confidence>,
+    /// Smallest headroom among the baseline's workloads; `None` when one of them has none to state.
+    pub headroom: Option<Ratio>,
     /// The bottleneck in words.
     pub bottleneck: Option<String>,
-    /// One to three sentences.
+    /// A few sentences; the last counts suspect and invalid cells and open warnings, when there are any.
     pub sentence: String,
     /// The run in one word.
     pub overall: Overall,

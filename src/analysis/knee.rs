@@ -337,11 +337,13 @@ impl Knee {
         let at = Step::Threads(threads);
         let steps = self.points.len();
         let range = self.range_words();
-        let frequency = format!(
-            "{}: {} % of resamples",
-            self.confidence.as_str(),
-            percent(self.frequency.0 * 100.0)
-        );
+        let confidence = self.confidence.as_str();
+        let share = percent(self.frequency.0 * 100.0);
+        // A lowered level beside its share would contradict the documented thresholds.
+        let frequency = match &self.lowered {
+            None => format!("{confidence}: {share} % of resamples"),
+            Some(why) => format!("{confidence} ({share} % of resamples, lowered: {why})"),
+        };
         let mut text = match self.kind {
             KneeKind::Insufficient => {
                 let are = if steps == 1 { "is" } else { "are" };
@@ -361,8 +363,8 @@ impl Knee {
                 .p95_factor
                 .map_or_else(String::new, |factor| format!(", p95 ×{factor:.1}"));
             add(format!(
-                "{threads}→{next}: {:+.0} % throughput{p95}.",
-                change.0 * 100.0
+                "{threads}→{next}: {} % throughput{p95}.",
+                percent_beside(change, self.required_gain)
             ));
         }
         if let Some((low, high)) = self.robust {
@@ -394,9 +396,6 @@ impl Knee {
         if self.may_still_rise {
             add("Throughput may still rise at the last step.".to_owned());
         }
-        if let Some(why) = &self.lowered {
-            add(format!("Confidence lowered: {why}."));
-        }
         text
     }
 
@@ -408,6 +407,24 @@ impl Knee {
             Some((low, high)) => format!("{low}–{high}"),
         }
     }
+}
+
+/// A change in percent with its sign, with as many decimals as it takes not to be shown as the threshold
+/// that it missed or passed: "+20 %" beside "gains less than 20 %" would read as a contradiction.
+fn percent_beside(change: Ratio, threshold: Ratio) -> String {
+    /// A difference that shows in none of these is noise.
+    const DECIMALS: usize = 2;
+    let shown = |ratio: f64, decimals: usize| format!("{:+.decimals$}", ratio * 100.0);
+    let decimals = (0..DECIMALS)
+        .find(|&d| shown(change.0, d) != shown(threshold.0, d))
+        .unwrap_or(
+            if shown(change.0, DECIMALS) == shown(threshold.0, DECIMALS) {
+                0
+            } else {
+                DECIMALS
+            },
+        );
+    shown(change.0, decimals)
 }
 
 /// Gain in throughput per doubling of threads from `before` to `after`:
@@ -425,11 +442,15 @@ fn prepare(points: &[LadderPoint]) -> (Vec<LadderPoint>, Vec<String>) {
     for point in points {
         if point.threads == 0 || !point.tps.0.is_finite() || point.tps.0 <= 0.0 {
             notes.push(if point.tps.0.is_nan() {
-                format!("step of {} threads left out: no throughput", point.threads)
+                format!(
+                    "step of {} left out: no throughput",
+                    Step::Threads(point.threads)
+                )
             } else {
                 format!(
-                    "step of {} threads left out: throughput {} is not a positive number",
-                    point.threads, point.tps.0
+                    "step of {} left out: throughput {} is not a positive number",
+                    Step::Threads(point.threads),
+                    point.tps.0
                 )
             });
         } else {
@@ -442,9 +463,9 @@ fn prepare(points: &[LadderPoint]) -> (Vec<LadderPoint>, Vec<String>) {
         .filter_map(|group| {
             if group.len() > 1 {
                 notes.push(format!(
-                    "{} points of {} threads averaged (geometric mean)",
+                    "{} points of {} averaged (geometric mean)",
                     group.len(),
-                    group[0].threads
+                    Step::Threads(group[0].threads)
                 ));
             }
             combine(group)

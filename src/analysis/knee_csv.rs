@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::findings::Limit;
 use super::knee::{Knee, KneeKind, LadderPoint};
 use super::limit;
-use crate::plan::Criteria;
+use crate::plan::{Criteria, Step};
 use crate::units::{Millis, PerSecond};
 
 /// Why a CSV text is no ladder.
@@ -39,6 +39,18 @@ pub enum CsvError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// Rows of more than one ladder.
+    #[error(
+        "rows of {} {column}s ({}), but a knee is that of one ladder\nhint: keep the header and the rows of one {column}, in a file of their own",
+        .values.len(),
+        .values.join(", ")
+    )]
+    Several {
+        /// `workload` or `variant`.
+        column: &'static str,
+        /// Its values, in the order of the file.
+        values: Vec<String>,
+    },
     /// A line that is no CSV.
     #[error("line {line}: {problem}")]
     Line {
@@ -49,6 +61,15 @@ pub enum CsvError {
     },
 }
 
+/// A ladder as a file holds it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CsvLadder {
+    /// Its points, ascending; repeats are still apart.
+    pub points: Vec<LadderPoint>,
+    /// Which rows were left out and why.
+    pub notes: Vec<String>,
+}
+
 /// Where the columns are.
 struct Columns {
     threads: usize,
@@ -56,6 +77,11 @@ struct Columns {
     avg: Option<usize>,
     p95: Option<usize>,
     p99: Option<usize>,
+    /// Columns of the cells.csv of a run folder.
+    workload: Option<usize>,
+    variant: Option<usize>,
+    validity: Option<usize>,
+    status: Option<usize>,
 }
 
 /// One of both for all rows, never a mix.
@@ -69,9 +95,12 @@ struct Throughput {
 /// come in any order, and a step may stand several times: the knee averages repeats. Throughput is
 /// `tps`, or `qps` when more rows have that; a row without is `NaN`, which the knee leaves out and says.
 ///
+/// The cells.csv of a run folder is read too, when it holds one ladder: rows whose `validity` is `invalid`,
+/// or whose `status` says that the cell did not run to its end, are left out and noted.
+///
 /// # Errors
 /// What is wrong, with line and column.
-pub fn read(text: &str) -> Result<Vec<LadderPoint>, CsvError> {
+pub fn read(text: &str) -> Result<CsvLadder, CsvError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // The reader counts a line from the end of the one before, comments included, so the lines that
     // matter are picked here, with their numbers.
@@ -113,13 +142,57 @@ pub fn read(text: &str) -> Result<Vec<LadderPoint>, CsvError> {
     if rows.is_empty() {
         return Err(CsvError::Empty);
     }
+    let mut notes = Vec::new();
+    let mut used = Vec::with_capacity(rows.len());
+    for (line, row) in rows {
+        match unusable(row, &columns) {
+            Some(why) => {
+                let threads = row.get(columns.threads).unwrap_or_default();
+                notes.push(format!("line {line} (threads {threads}) left out: {why}"));
+            }
+            None => used.push((*line, row.clone())),
+        }
+    }
+    let rows = used.as_slice();
+    one_ladder(rows, &columns)?;
     let (throughput, name) = choose_throughput(&columns, rows, header)?;
     let mut points: Vec<LadderPoint> = rows
         .iter()
         .map(|(line, row)| point(*line, row, &columns, throughput, name))
         .collect::<Result<_, _>>()?;
     points.sort_by_key(|p| p.threads);
-    Ok(points)
+    Ok(CsvLadder { points, notes })
+}
+
+/// Why a row enters no fit; `None`: it does.
+fn unusable(row: &csv::StringRecord, columns: &Columns) -> Option<String> {
+    /// Cells that did not run to their end, see the status column of cells.csv.
+    const CUT_SHORT: [&str; 4] = ["failed", "stopped", "interrupted", "skipped"];
+    let cell = |column: Option<usize>| column.and_then(|c| row.get(c)).unwrap_or_default();
+    let (validity, status) = (cell(columns.validity), cell(columns.status));
+    if validity.eq_ignore_ascii_case("invalid") {
+        return Some("its validity is `invalid`".to_owned());
+    }
+    CUT_SHORT
+        .iter()
+        .any(|cut| status.eq_ignore_ascii_case(cut))
+        .then(|| format!("its status is `{status}`"))
+}
+
+/// Steps of two workloads or variants are no repeats of each other: their mean would mean nothing.
+fn one_ladder(rows: &[(u64, csv::StringRecord)], columns: &Columns) -> Result<(), CsvError> {
+    for (column, at) in [("workload", columns.workload), ("variant", columns.variant)] {
+        let mut values: Vec<String> = Vec::new();
+        for value in rows.iter().filter_map(|(_, row)| row.get(at?)) {
+            if !value.is_empty() && values.iter().all(|known| known != value) {
+                values.push(value.to_owned());
+            }
+        }
+        if values.len() > 1 {
+            return Err(CsvError::Several { column, values });
+        }
+    }
+    Ok(())
 }
 
 /// The separator that the header uses most.
@@ -162,6 +235,10 @@ fn columns(header: &csv::StringRecord) -> Result<Columns, CsvError> {
         avg: find(&["avg_ms", "lat_avg_ms"])?,
         p95: find(&["p95_ms", "lat_p95_ms"])?,
         p99: find(&["p99_ms", "lat_p99_ms"])?,
+        workload: find(&["workload"])?,
+        variant: find(&["variant"])?,
+        validity: find(&["validity"])?,
+        status: find(&["status"])?,
     })
 }
 
@@ -267,7 +344,8 @@ pub fn knee_text(knee: &Knee) -> String {
         Some(threads) => {
             let _ = writeln!(
                 text,
-                "Recommended limit: {threads} threads ({}).",
+                "Recommended limit: {} ({}).",
+                Step::Threads(threads),
                 limit.why
             );
             if let Some(planning) = limit.planning {
@@ -280,6 +358,7 @@ pub fn knee_text(knee: &Knee) -> String {
     }
     if !limit.refine.is_empty() {
         let steps: Vec<String> = limit.refine.iter().map(u32::to_string).collect();
+        // Between two steps there are never fewer than 2 threads.
         let _ = writeln!(text, "To refine, run {} threads.", steps.join(" and "));
     }
     for note in &knee.notes {
@@ -297,7 +376,7 @@ mod tests {
     #[test]
     fn untidy_files_are_read() {
         let text = "\u{feff}# a ladder\n P95_ms , QPS, Threads \n\n, 2000 ,16\n12.5,1000,8\n# done\n30,2100,32\n,,\n";
-        let points = read(text).unwrap();
+        let points = read(text).unwrap().points;
         assert_eq!(
             points.iter().map(|p| p.threads).collect::<Vec<_>>(),
             [8, 16, 32]
@@ -305,15 +384,19 @@ mod tests {
         assert_eq!(points[0].p95, Some(Millis(12.5)));
         assert_eq!(points[1].p95, None, "empty is unknown, not 0");
         assert_eq!(points[1].tps, PerSecond(2000.0));
-        assert_eq!(read("threads;tps\n1;2.5\n").unwrap()[0].tps.0, 2.5);
-        assert_eq!(read("threads\ttps\r\n1\t2\r\n").unwrap().len(), 1);
+        assert_eq!(read("threads;tps\n1;2.5\n").unwrap().points[0].tps.0, 2.5);
+        assert_eq!(read("threads\ttps\r\n1\t2\r\n").unwrap().points.len(), 1);
     }
 
     #[test]
     fn tps_is_preferred_and_never_mixed_with_qps() {
-        let both = read("threads,tps,qps\n8,100,2000\n16,190,3800\n").unwrap();
+        let both = read("threads,tps,qps\n8,100,2000\n16,190,3800\n")
+            .unwrap()
+            .points;
         assert_eq!(both[0].tps.0, 100.0);
-        let gaps = read("threads,tps,qps\n8,,2000\n16,190,3800\n").unwrap();
+        let gaps = read("threads,tps,qps\n8,,2000\n16,190,3800\n")
+            .unwrap()
+            .points;
         assert_eq!(
             gaps.iter().map(|p| p.tps.0).collect::<Vec<_>>(),
             [2000.0, 3800.0]
@@ -341,7 +424,9 @@ mod tests {
 
     #[test]
     fn a_step_without_throughput_is_left_out_and_said() {
-        let points = read("threads,tps\n8,500\n16,950\n32,1800\n64,1850\n128,\n256\n").unwrap();
+        let points = read("threads,tps\n8,500\n16,950\n32,1800\n64,1850\n128,\n256\n")
+            .unwrap()
+            .points;
         let knee = from_points(&points, DEFAULT_GAIN);
         assert_eq!(knee.points.len(), 4);
         assert_eq!(
@@ -354,8 +439,52 @@ mod tests {
     }
 
     #[test]
+    fn a_row_that_is_invalid_or_cut_short_is_left_out_and_said() {
+        let read = read(
+            "threads,tps,validity,status\n8,500,valid,completed\n16,9000,invalid,completed\n\
+             16,950,suspect,truncated\n32,1800,valid,completed\n64,7000,,interrupted\n",
+        )
+        .unwrap();
+        assert_eq!(
+            read.points
+                .iter()
+                .map(|p| (p.threads, p.tps.0))
+                .collect::<Vec<_>>(),
+            [(8, 500.0), (16, 950.0), (32, 1800.0)]
+        );
+        assert_eq!(
+            read.notes,
+            [
+                "line 3 (threads 16) left out: its validity is `invalid`",
+                "line 6 (threads 64) left out: its status is `interrupted`"
+            ]
+        );
+    }
+
+    #[test]
+    fn ladders_are_never_mixed() {
+        let message = |text: &str| read(text).unwrap_err().to_string();
+        let two = message("workload,threads,tps\nrw,8,500\nro,8,900\nrw,16,950\n");
+        assert!(
+            two.starts_with("rows of 2 workloads (rw, ro), but a knee"),
+            "{two}"
+        );
+        assert!(two.contains("hint: keep the header and the rows of one workload"));
+        let variants = message("variant,threads,tps\na,8,500\nb,8,900\n");
+        assert!(variants.contains("variants (a, b)"), "{variants}");
+        let one = "workload,variant,validity,threads,tps\nrw,a,valid,8,500\nro,a,invalid,8,9\n";
+        assert_eq!(
+            read(one).unwrap().points.len(),
+            1,
+            "invalid rows do not count"
+        );
+    }
+
+    #[test]
     fn json_has_exactly_the_promised_keys() {
-        let points = read("threads,tps\n8,500\n16,950\n32,1800\n64,1850\n128,1840\n").unwrap();
+        let points = read("threads,tps\n8,500\n16,950\n32,1800\n64,1850\n128,1840\n")
+            .unwrap()
+            .points;
         let json = knee_json(&from_points(&points, DEFAULT_GAIN));
         assert_eq!(
             json.to_string(),
@@ -370,7 +499,9 @@ mod tests {
 
     #[test]
     fn text_tells_the_answer_and_what_was_averaged() {
-        let points = read("threads,tps\n8,500\n8,510\n16,950\n32,1800\n64,1850\n").unwrap();
+        let points = read("threads,tps\n8,500\n8,510\n16,950\n32,1800\n64,1850\n")
+            .unwrap()
+            .points;
         let text = knee_text(&from_points(&points, DEFAULT_GAIN));
         assert!(text.starts_with("Knee 32 threads (plateau, high"), "{text}");
         assert!(text.contains("Recommended limit: 32 threads"));

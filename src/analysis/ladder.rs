@@ -187,7 +187,10 @@ fn lower_if_suspect(knee: &mut Knee, combined: &[StepSummary]) {
             .map(u32::to_string)
             .collect::<Vec<_>>()
             .join(", ");
-        knee.lower_confidence(format!("suspect at {list} threads"));
+        knee.lower_confidence(match suspect[..] {
+            [one] => format!("suspect step of {}", Step::Threads(one)),
+            _ => format!("suspect steps of {list} threads"),
+        });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::findings::{Limit, LimitBasis};
 use super::knee::{Confidence, Knee, KneeKind, LadderPoint};
-use crate::plan::Criteria;
+use crate::plan::{Criteria, Step};
 use crate::units::{Millis, PerSecond, Ratio};
 
 /// Share of the knee to stay at when a cliff follows it: one source throttles at "about 75 % of the
@@ -91,8 +91,8 @@ fn choose(
                 None => {
                     limit.p95_never_met = true;
                     limit.why = format!(
-                        "no step up to {} threads keeps p95 within {slo}",
-                        points[base].threads
+                        "no step up to {} keeps p95 within {slo}",
+                        Step::Threads(points[base].threads)
                     );
                     return;
                 }
@@ -102,8 +102,8 @@ fn choose(
                         .p95
                         .map_or_else(|| "n/a".to_owned(), |p95| p95.to_string());
                     limit.why = format!(
-                        "highest step that keeps p95 within {slo} (at {} threads it is {over})",
-                        next.threads
+                        "highest step that keeps p95 within {slo} (at {} it is {over})",
+                        Step::Threads(next.threads)
                     );
                     set(limit, &points[i], LimitBasis::Latency);
                     return;
@@ -115,18 +115,16 @@ fn choose(
     if !reached {
         limit.step = Some(last);
         limit.throughput = Some(points[k].tps);
-        limit.why = format!("the ladder ends before the knee, no limit found up to {last} threads");
+        limit.why = format!(
+            "the ladder ends before the knee, no limit found up to {}",
+            Step::Threads(last)
+        );
         return;
     }
-    if base == k && cliff_follows(points, k) {
-        let after = points[k + 1].threads;
-        set(limit, &points[k], LimitBasis::Cliff);
-        limit.threads = Some(three_quarters(points[k].threads));
-        limit.throughput = Some(PerSecond(points[k].tps.0 * CLIFF_LIMIT));
-        limit.why = format!(
-            "three quarters of the knee at {}: throughput falls off a cliff before {after} threads, and nothing was measured between",
-            points[k].threads
-        );
+    // Three quarters of a knee at one client is that client.
+    let distance = three_quarters(points[k].threads);
+    if base == k && distance < points[k].threads && cliff_follows(points, k) {
+        keep_distance(limit, points, k, distance);
         return;
     }
     set(limit, &points[base], basis);
@@ -136,10 +134,29 @@ fn choose(
             knee.range_words()
         ),
         _ => format!(
-            "the knee: beyond {last} threads throughput gains less than {} per doubling",
+            "the knee: beyond {} throughput gains less than {} per doubling",
+            Step::Threads(last),
             knee.required_gain
         ),
     };
+}
+
+/// The limit below a cliff, mostly between two steps. What it carries was not measured, so the plan rests
+/// on the highest step within it; below the first step, on three quarters of the knee's throughput.
+fn keep_distance(limit: &mut Limit, points: &[LadderPoint], k: usize, threads: u32) {
+    let within = points[..k].iter().rfind(|p| p.threads <= threads);
+    // The knee's latency bounds the limit's from above, unless the limit itself was measured.
+    let at = within.filter(|p| p.threads == threads);
+    set(limit, at.unwrap_or(&points[k]), LimitBasis::Cliff);
+    limit.threads = Some(threads);
+    limit.throughput = at.map(|p| p.tps);
+    let carried = within.map_or(points[k].tps.0 * CLIFF_LIMIT, |p| p.tps.0);
+    limit.planning = Some(PerSecond(carried * PLANNING));
+    limit.why = format!(
+        "three quarters of the knee at {}: throughput falls off a cliff before {}, and nothing was measured between",
+        points[k].threads,
+        Step::Threads(points[k + 1].threads)
+    );
 }
 
 fn set(limit: &mut Limit, point: &LadderPoint, basis: LimitBasis) {
@@ -188,10 +205,14 @@ fn refine(knee: &Knee, k: usize) -> Vec<u32> {
 }
 
 fn finish(limit: &mut Limit, points: &[LadderPoint], criteria: &Criteria) {
-    // Without a knee the highest throughput measured is still a fact to hold against the peak.
+    // Without a knee the highest throughput measured is still a fact to hold against the peak; behind a
+    // limit that was not measured, what the steps within it carried.
     let best = limit.throughput.or_else(|| {
         if limit.p95_never_met {
             return None;
+        }
+        if let Some(threads) = limit.threads {
+            return points.iter().rfind(|p| p.threads <= threads).map(|p| p.tps);
         }
         points
             .iter()
@@ -272,6 +293,10 @@ mod tests {
             (limit.threads, limit.basis),
             (Some(24), Some(LimitBasis::Cliff))
         );
+        // 24 was not measured: no throughput is claimed there, and the plan rests on what 16 carried.
+        assert_eq!(limit.throughput, None);
+        assert_eq!(limit.planning, Some(PerSecond(0.75 * 990.0)));
+        assert!(limit.why.contains("before 64 threads"), "{}", limit.why);
         // With the midpoint measured the knee itself will do.
         let measured = [
             (8, 500.0, 20.0),
@@ -284,6 +309,50 @@ mod tests {
         assert_eq!(
             (limit.threads, limit.basis),
             (Some(32), Some(LimitBasis::Knee))
+        );
+    }
+
+    #[test]
+    fn below_a_cliff_only_what_was_measured_counts() {
+        let peak = Criteria {
+            expected_peak_tps: Some(1000.0),
+            ..Criteria::default()
+        };
+        // The limit is a step of the ladder.
+        let step = [
+            (8, 500.0, 20.0),
+            (24, 1500.0, 22.0),
+            (32, 1900.0, 25.0),
+            (64, 900.0, 90.0),
+        ];
+        let limit = recommend(&ladder(&step), &peak);
+        assert_eq!(limit.basis, Some(LimitBasis::Cliff));
+        assert_eq!((limit.threads, limit.step), (Some(24), Some(24)));
+        assert_eq!(limit.throughput, Some(PerSecond(1500.0)));
+        assert_eq!(limit.planning, Some(PerSecond(1125.0)));
+        assert_eq!(limit.headroom, Some(Ratio(0.5)));
+        // Nothing was measured up to the limit.
+        let first = [(4, 400.0, 20.0), (8, 200.0, 40.0), (16, 150.0, 90.0)];
+        let limit = recommend(&ladder(&first), &peak);
+        assert_eq!((limit.threads, limit.throughput), (Some(3), None));
+        assert_eq!(limit.planning, Some(PerSecond(0.75 * 0.75 * 400.0)));
+        assert_eq!(limit.headroom, None);
+    }
+
+    #[test]
+    fn three_quarters_of_one_client_is_no_distance() {
+        let first = [(1, 400.0, 20.0), (2, 200.0, 40.0), (4, 150.0, 90.0)];
+        let limit = recommend(&ladder(&first), &Criteria::default());
+        assert_eq!(
+            (limit.threads, limit.basis),
+            (Some(1), Some(LimitBasis::Knee))
+        );
+        assert!(
+            limit
+                .why
+                .starts_with("the knee: beyond 1 thread throughput"),
+            "{}",
+            limit.why
         );
     }
 

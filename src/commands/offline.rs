@@ -76,9 +76,10 @@ pub(super) fn knee(file: &Path, gain: &str, json: bool) -> Result<Exit, Failure>
     };
     let text = text.map_err(|error| Failure::input(anyhow!("cannot read {shown}: {error}")))?;
     let gain = Ratio::parse(gain).map_err(|why| Failure::input(anyhow!("--gain: {why}")))?;
-    let points =
+    let ladder =
         knee_csv::read(&text).map_err(|error| Failure::input(anyhow!("{shown}: {error}")))?;
-    let knee = analysis::knee::from_points(&points, gain);
+    let mut knee = analysis::knee::from_points(&ladder.points, gain);
+    knee.notes.splice(0..0, ladder.notes);
     Terminal::data(&if json {
         knee_csv::knee_json(&knee).to_string()
     } else {

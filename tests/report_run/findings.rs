@@ -246,6 +246,7 @@ pub(crate) fn findings(run: &Run) -> Findings {
             knee: knee.and_then(|k| k.threads),
             kind: knee.map(|k| k.kind.words().to_owned()),
             confidence: knee.map_or(Some(Confidence::Low), |k| Some(k.confidence)),
+            headroom: first.and_then(|l| l.limit.headroom),
             bottleneck: first
                 .and_then(|l| l.bottleneck.as_ref())
                 .map(|b| b.primary.as_str().to_owned()),

@@ -82,7 +82,7 @@ fn answers(run: &Run, findings: &Findings) -> Vec<Pair> {
         );
         rows.push(Pair::new("Throughput to plan with", planning));
         if let Some(peak) = run.criteria.expected_peak_tps {
-            let headroom = ladder.limit.headroom.map(|headroom| {
+            let headroom = headline.headroom.map(|headroom| {
                 format!(
                     "{} % over the expected peak of {} transactions/s",
                     change(Some(headroom)),
