@@ -904,12 +904,8 @@ fn a_cpu_that_others_use_is_not_the_servers() {
     assert!(!contributing.contains(&Cause::Cpu));
     let found = findings.ladders[0].bottleneck.as_ref().unwrap();
     assert!(found.sentence.contains("84 %"), "{}", found.sentence);
-    assert!(
-        found
-            .evidence
-            .iter()
-            .any(|e| e.value == "13 % and 3 %, others 84 %" && e.met.is_none())
-    );
+    let shown = found.evidence.iter().find(|e| e.met.is_none()).unwrap();
+    assert_eq!(shown.value, "13 % and 3.0 %, others 84 %");
     assert!(found.advice[0].contains("other processes"));
     let reason = &findings.cells[0].reasons[0];
     assert_eq!(
