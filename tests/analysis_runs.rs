@@ -1063,3 +1063,241 @@ fn a_peak_that_fails_by_latency_shows_the_throughput_and_names_the_criterion() {
         peak.why
     );
 }
+
+/// CPU seconds of the server process and of capbench, as shares of 8 CPUs.
+fn processes(server: f64, own: f64) -> [(&'static str, f64); 2] {
+    [
+        (host::SERVER_CPU, 8.0 * server),
+        (host::SELF_CPU, 8.0 * own),
+    ]
+}
+
+#[test]
+fn a_cpu_that_others_use_is_not_the_servers() {
+    let at = |server: f64, own: f64| {
+        bottleneck(&PLATEAU, move |n, _| {
+            (
+                server_samples(n, &[], &[]),
+                host_samples(
+                    0.8,
+                    0.2,
+                    0.0,
+                    &processes(server, own),
+                    &[(host::RUNNABLE, 20.0)],
+                ),
+            )
+        })
+    };
+    let (primary, contributing, _, findings) = at(0.13, 0.03);
+    assert_eq!(primary, Cause::OtherProcesses);
+    assert!(!contributing.contains(&Cause::Cpu));
+    let found = findings.ladders[0].bottleneck.as_ref().unwrap();
+    assert!(found.sentence.contains("84 %"), "{}", found.sentence);
+    let shown = found.evidence.iter().find(|e| e.met.is_none()).unwrap();
+    assert_eq!(shown.value, "13 % and 3.0 %, others 84 %");
+    assert!(found.advice[0].contains("other processes"));
+    let reason = &findings.cells[0].reasons[0];
+    assert_eq!(
+        (reason.rule, reason.severity, reason.text.as_str()),
+        (
+            Rule::V7,
+            Validity::Suspect,
+            "other processes used 84 % of the CPU"
+        )
+    );
+
+    // Two thirds are the server's: its own CPU, with others beside it.
+    let (primary, contributing, ..) = at(0.6, 0.1);
+    assert_eq!(primary, Cause::Cpu);
+    assert_eq!(contributing, [Cause::OtherProcesses]);
+    let (primary, contributing, _, findings) = at(0.8, 0.15);
+    assert_eq!((primary, contributing), (Cause::Cpu, vec![]));
+    assert_eq!(findings.cells[0].validity, Validity::Valid);
+    let found = findings.ladders[0].bottleneck.as_ref().unwrap();
+    assert!(!found.evidence.iter().any(|e| e.value.contains("others")));
+}
+
+#[test]
+fn without_the_servers_process_others_cannot_be_told() {
+    let (primary, _, _, findings) = bottleneck(&PLATEAU, |n, _| {
+        (
+            server_samples(n, &[], &[]),
+            host_samples(0.8, 0.2, 0.0, &[], &[(host::RUNNABLE, 20.0)]),
+        )
+    });
+    assert_eq!(primary, Cause::Cpu);
+    let found = findings.ladders[0].bottleneck.as_ref().unwrap();
+    assert!(
+        found
+            .missing
+            .iter()
+            .any(|m| m.contains("others cannot be told"))
+    );
+}
+
+const FALLING: [(u32, f64); 5] = [
+    (8, 120.0),
+    (16, 230.0),
+    (32, 430.0),
+    (64, 300.0),
+    (128, 200.0),
+];
+
+/// A ladder that falls beyond its knee while the host switches four times as often per transaction. The
+/// server's own switches are given per transaction, CPU a second.
+fn falling(processes: &[(&'static str, f64)], change: impl Fn(&mut CellRecord)) -> Findings {
+    let mut cells = ladder(&FALLING);
+    for (cell, &(n, tps)) in cells.iter_mut().zip(&FALLING) {
+        let mut more = vec![(
+            host::CONTEXT_SWITCHES,
+            tps * if n > 32 { 400.0 } else { 100.0 },
+        )];
+        for &(name, rate) in processes {
+            let of_transactions = name == host::SERVER_SWITCHES;
+            more.push((name, if of_transactions { rate * tps } else { rate }));
+        }
+        cell.server = server_samples(n, &[], &[]);
+        cell.host = host_samples(0.5, 0.1, 0.0, &more, &[(host::RUNNABLE, 4.0)]);
+    }
+    change(&mut cells[4]);
+    let mut run = run(cells, Criteria::default());
+    run.server = Some(identity(true));
+    analyse(&run)
+}
+
+fn beyond(findings: &Findings) -> &capbench::analysis::Bottleneck {
+    findings.ladders[0].beyond.as_ref().unwrap()
+}
+
+#[test]
+fn a_stall_or_a_crowded_host_is_no_latch_contention() {
+    let quiet = falling(&processes(0.5, 0.1), |_| {});
+    assert_eq!(beyond(&quiet).primary, Cause::Latches);
+
+    let stalled = falling(&processes(0.5, 0.1), |cell| {
+        for i in 15..18_u32 {
+            cell.intervals[i as usize] = interval(i, Phase::Measure, 0.0, 128);
+        }
+        cell.intervals[25] = interval(25, Phase::Measure, 0.0, 128);
+    });
+    let found = beyond(&stalled);
+    assert_eq!(found.primary, Cause::Stall);
+    assert!(!found.contributing.contains(&Cause::Latches));
+    assert!(
+        found
+            .sentence
+            .contains("stall — nothing completed for 30.0 s"),
+        "{}",
+        found.sentence
+    );
+    assert!(stalled.cells[4].reasons.iter().any(|r| {
+        r.rule == Rule::V5
+            && r.text
+                .starts_with("stall: nothing completed for 30.0 s (4 of")
+    }));
+
+    let crowded = falling(&processes(0.2, 0.05), |_| {});
+    let found = beyond(&crowded);
+    assert_ne!(found.primary, Cause::Latches);
+    assert!(!found.contributing.contains(&Cause::Latches));
+    assert!(
+        found
+            .evidence
+            .iter()
+            .any(|e| e.cause == Cause::Latches && e.met.is_none())
+    );
+
+    // The host switches more, the server does not.
+    let mut own: Vec<_> = processes(0.5, 0.1).into_iter().collect();
+    own.push((host::SERVER_SWITCHES, 50.0));
+    let steady = falling(&own, |_| {});
+    assert_ne!(beyond(&steady).primary, Cause::Latches);
+}
+
+#[test]
+fn the_step_after_the_knee_is_called_so_and_told_once() {
+    let steps = &PLATEAU[..4];
+    let mut cells = ladder(steps);
+    for (cell, &(n, _)) in cells.iter_mut().zip(steps) {
+        let user = if n > 32 { 0.8 } else { 0.6 };
+        cell.server = server_samples(n, &[], &[]);
+        cell.host = host_samples(user, 0.15, 0.0, &[], &[(host::RUNNABLE, 20.0)]);
+    }
+    let mut run = run(cells, Criteria::default());
+    run.server = Some(identity(true));
+    let findings = analyse(&run);
+    let ladder = &findings.ladders[0];
+    let found = ladder.bottleneck.as_ref().unwrap();
+    assert_eq!((found.threads, found.after_knee), (64, true));
+    assert!(
+        found
+            .sentence
+            .starts_with("At 64 threads, the step after the knee: CPU")
+    );
+    assert!(
+        ladder.beyond.is_none(),
+        "it is the worst step beyond as well"
+    );
+}
+
+#[test]
+fn signals_are_judged_only_where_they_mean_something() {
+    let met = |threads: u32, signal: &str, more: &[(&str, f64)]| {
+        let steps = [(threads, 120.0), (2 * threads, 125.0), (4 * threads, 126.0)];
+        let (.., findings) = bottleneck(&steps, |n, _| {
+            (
+                server_samples(n, more, &[]),
+                host_samples(0.3, 0.1, 0.0, &[], &[(host::RUNNABLE, 2.0)]),
+            )
+        });
+        let ladder = &findings.ladders[0];
+        let found = ladder.bottleneck.as_ref().unwrap();
+        assert_eq!(found.threads, threads);
+        let evidence = found.evidence.iter().find(|e| e.signal == signal);
+        evidence.unwrap().met
+    };
+    // Misses, but a disk that nobody waits for: the system's cache serves them.
+    let misses = [(server::BUFFER_POOL_READS, 600.0)];
+    let signal = "buffer pool misses per transaction";
+    assert_eq!(met(8, signal, &misses), Some(false));
+    let fsyncs = [(server::LOG_FSYNCS, 120.0), (server::LOG_WRITTEN, 1e6)];
+    assert_eq!(met(2, "fsyncs per transaction", &fsyncs), None);
+    assert_eq!(met(8, "fsyncs per transaction", &fsyncs), Some(true));
+}
+
+#[test]
+fn objections_say_what_they_saw() {
+    let text = |rule: Rule, change: &dyn Fn(&mut CellRecord)| {
+        let mut cells = plateau();
+        change(&mut cells[0]);
+        let findings = analysed(cells, Criteria::default());
+        let reasons = &findings.cells[0].reasons;
+        let reason = reasons.iter().find(|r| r.rule == rule);
+        reason.unwrap().text.clone()
+    };
+    let more = text(Rule::V4, &|c| c.think_time_ms = 66.7);
+    assert!(
+        more.starts_with("more time than the window has: a stall straddles the cut"),
+        "{more}"
+    );
+    let less = text(Rule::V4, &|c| c.clients = 16);
+    assert!(less.starts_with("unaccounted time"), "{less}");
+    // A slow decay all the way: MSER cuts at the middle, the rest differs by less than 5 %.
+    let settling = text(Rule::V6, &|c| {
+        for (i, slot) in c.intervals.iter_mut().enumerate().skip(1) {
+            let i = u32::try_from(i).unwrap();
+            *slot = interval(i, Phase::Measure, 120.0 - 0.3 * f64::from(i), 8);
+        }
+    });
+    assert_eq!(
+        settling,
+        "not steady: still settling at the middle of the cell (MSER)"
+    );
+    let falling = text(Rule::V6, &|c| {
+        for (i, slot) in c.intervals.iter_mut().enumerate().skip(1) {
+            let i = u32::try_from(i).unwrap();
+            *slot = interval(i, Phase::Measure, 120.0 - 2.0 * f64::from(i), 8);
+        }
+    });
+    assert!(falling.contains("(MSER), second half -"), "{falling}");
+}

@@ -26,6 +26,12 @@ pub(crate) fn for_cause(cause: Cause) -> &'static [&'static str] {
             "compare innodb_buffer_pool_instances, innodb_spin_wait_delay and innodb_adaptive_hash_index as variants",
         ],
         Cause::Cpu => &["more or faster cores; fewer or cheaper statements per transaction"],
+        Cause::OtherProcesses => &[
+            "other processes had the CPU: stop them, or measure on a host that only the server (and capbench) uses, then run again",
+        ],
+        Cause::Stall => &[
+            "nothing completed for whole intervals: look into the server's error log, at SHOW ENGINE INNODB STATUS and at the disk at that time, then run again",
+        ],
         Cause::StolenCpu => {
             &["the hypervisor gives CPU to others: use a dedicated or larger instance"]
         }

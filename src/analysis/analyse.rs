@@ -190,6 +190,11 @@ fn diagnose(
     let reference = Reference {
         peak_tps: knee.points.iter().map(|p| p.tps.0).reduce(f64::max),
         switches: smallest(&mut usable.iter().map(|&i| merged[i].switches_per_transaction)),
+        server_switches: smallest(
+            &mut usable
+                .iter()
+                .map(|&i| merged[i].server_switches_per_transaction),
+        ),
         read_ms: smallest(
             &mut usable
                 .iter()
@@ -205,11 +210,12 @@ fn diagnose(
         saturated: !matches!(knee.kind, KneeKind::NotReached | KneeKind::Insufficient),
         knee_p95: combined[k].p95,
     };
-    let look = |i: usize| {
+    let look = |i: usize, after_knee: bool| {
         let cells: Vec<&CellSummary> = steps[i].usable().map(|m| m.summary).collect();
         bottleneck::diagnose(&bottleneck::Step {
             run,
             threads: combined[i].threads,
+            after_knee,
             tps: combined[i].tps.map(|t| t.0),
             p95: combined[i].p95,
             cells: &cells,
@@ -225,17 +231,19 @@ fn diagnose(
             let tps = |i: usize| combined[i].tps.map_or(f64::INFINITY, |t| t.0);
             tps(a).total_cmp(&tps(b))
         });
-    let mut at = look(k);
+    let mut at = look(k, false);
     // The knee is where the next step no longer pays: what is not yet full at the knee is there.
     if at.primary == Cause::NotSaturated
         && let Some(next) = usable.iter().copied().find(|&i| i > k)
     {
-        let after = look(next);
+        let after = look(next, true);
         if after.primary != Cause::NotSaturated {
             at = after;
         }
     }
-    (Some(at), beyond.map(look))
+    // The same step is not told twice.
+    let beyond = beyond.filter(|&i| combined[i].threads != at.threads);
+    (Some(at), beyond.map(|i| look(i, false)))
 }
 
 /// Repeats of a step: the mean of each signal would mix unlike moments of the same server; the run with

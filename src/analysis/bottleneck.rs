@@ -19,8 +19,10 @@ pub(crate) const ALL_IN_POOL: f64 = 0.999;
 pub(crate) struct Reference {
     /// Highest throughput of the ladder.
     pub(crate) peak_tps: Option<f64>,
-    /// Fewest context switches a transaction in the ladder.
+    /// Fewest context switches a transaction in the ladder, of the host.
     pub(crate) switches: Option<f64>,
+    /// The same of the server process.
+    pub(crate) server_switches: Option<f64>,
     /// Shortest mean read of the busiest disk.
     pub(crate) read_ms: Option<f64>,
     /// Smallest unfairness.
@@ -35,6 +37,8 @@ pub(crate) struct Reference {
 pub(crate) struct Step<'a> {
     pub(crate) run: &'a Run,
     pub(crate) threads: u32,
+    /// Looked at because nothing is full at the knee itself.
+    pub(crate) after_knee: bool,
     pub(crate) tps: Option<f64>,
     pub(crate) p95: Option<Millis>,
     /// One of the step's cells stands for it in what is not a mean.
@@ -74,6 +78,7 @@ pub(crate) fn diagnose(step: &Step<'_>) -> Bottleneck {
     d.disk();
     d.redo();
     d.log_flush();
+    d.stall();
     d.others();
     d.conclude()
 }
@@ -99,10 +104,17 @@ impl Diagnosis<'_> {
             signal: signal.to_owned(),
             value: text,
             threshold: threshold.1.to_owned(),
-            met,
+            met: Some(met),
             source: source.to_owned(),
         });
         met
+    }
+
+    /// Corrects the verdict on the signal noted last, where its threshold alone does not decide.
+    pub(super) fn amend(&mut self, met: Option<bool>) {
+        if let Some(last) = self.evidence.last_mut() {
+            last.met = met;
+        }
     }
 
     fn why_missing(&self, source: &str) -> String {
@@ -146,7 +158,7 @@ impl Diagnosis<'_> {
         self.step
             .tps
             .zip(self.step.reference.peak_tps)
-            .is_some_and(|(tps, peak)| tps < super::rules::FALLEN * peak)
+            .is_some_and(|(tps, peak)| tps < super::rules_cpu::FALLEN * peak)
     }
 
     pub(super) fn errors(&self, codes: &[u16]) -> u64 {
@@ -176,10 +188,19 @@ impl Diagnosis<'_> {
         let figures: Vec<String> = self
             .evidence
             .iter()
-            .filter(|e| e.met && e.cause == primary)
+            .filter(|e| e.met == Some(true) && e.cause == primary)
             .map(|e| format!("{} {} ({})", e.signal, e.value, e.threshold))
             .collect();
-        let mut sentence = format!("At {} threads: {}", self.step.threads, primary.as_str());
+        let place = if self.step.after_knee {
+            ", the step after the knee"
+        } else {
+            ""
+        };
+        let mut sentence = format!(
+            "At {} threads{place}: {}",
+            self.step.threads,
+            primary.as_str()
+        );
         if !figures.is_empty() {
             let _ = write!(sentence, " — {}", figures.join("; "));
         }
@@ -198,6 +219,7 @@ impl Diagnosis<'_> {
             .collect();
         Bottleneck {
             threads: self.step.threads,
+            after_knee: self.step.after_knee,
             primary,
             contributing,
             sentence,

@@ -32,6 +32,9 @@ struct Totals {
     others: u64,
     connected: f64,
     stalls: usize,
+    /// Seconds of the stall under way, and of the longest.
+    stalled: f64,
+    longest_stall: f64,
     latency: Latency,
     service: Option<Latency>,
     errors: BTreeMap<(u16, String), u64>,
@@ -53,6 +56,10 @@ impl Totals {
         // Nothing done because nothing was due is no stall.
         if interval.done == 0 && (closed || interval.arrivals > 0 || interval.backlog > 0) {
             self.stalls += 1;
+            self.stalled += interval.seconds();
+            self.longest_stall = self.longest_stall.max(self.stalled);
+        } else {
+            self.stalled = 0.0;
         }
         for error in &interval.errors {
             *self
@@ -205,6 +212,7 @@ fn figures(
         outage_seconds: cell.outage_seconds,
         recovery_seconds: cell.recovery_seconds,
         stalls: totals.stalls,
+        longest_stall: totals.longest_stall,
         fairness: fairness(&cell.per_client),
         gain: None,
         think_time_ms: cell.think_time_ms,

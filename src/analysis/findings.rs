@@ -223,6 +223,8 @@ pub struct CellSummary {
     pub recovery_seconds: Option<f64>,
     /// Intervals in which nothing completed.
     pub stalls: usize,
+    /// The longest run of such intervals, seconds; 0: none.
+    pub longest_stall: f64,
     /// Spread among the clients.
     pub fairness: Option<Fairness>,
     /// Gain in throughput per doubling of threads against the previous valid step.
@@ -311,6 +313,8 @@ pub enum Cause {
     Latches,
     /// CPU of the server's host.
     Cpu,
+    /// Processes on the server's host that are neither the server nor capbench.
+    OtherProcesses,
     /// CPU stolen by other guests.
     StolenCpu,
     /// Disk reads for pages that the buffer pool does not hold.
@@ -323,6 +327,8 @@ pub enum Cause {
     LogFlush,
     /// Commits wait for a semi-synchronous replica.
     SemiSync,
+    /// Nothing completed for whole intervals, and nothing else explains it.
+    Stall,
     /// Cluster flow control.
     FlowControl,
     /// Temporary tables on disk, sort merges.
@@ -351,12 +357,14 @@ impl Cause {
             Self::RowLocks => "row locks",
             Self::Latches => "latch or mutex contention",
             Self::Cpu => "CPU",
+            Self::OtherProcesses => "other processes on this host",
             Self::StolenCpu => "stolen CPU",
             Self::DiskReads => "disk reads (buffer pool misses)",
             Self::Disk => "disk I/O",
             Self::Redo => "redo log and checkpoints",
             Self::LogFlush => "log flush (fsync, group commit)",
             Self::SemiSync => "semi-synchronous replication",
+            Self::Stall => "stall",
             Self::FlowControl => "cluster flow control",
             Self::TemporaryTables => "temporary tables on disk",
             Self::TableCache => "table cache",
@@ -379,8 +387,8 @@ pub struct Evidence {
     pub value: String,
     /// From where on it counts.
     pub threshold: String,
-    /// Whether it counts here.
-    pub met: bool,
+    /// Whether it counts here; `None`: shown for information, or not to be judged at this step.
+    pub met: Option<bool>,
     /// Where the value comes from.
     pub source: String,
 }
@@ -390,6 +398,8 @@ pub struct Evidence {
 pub struct Bottleneck {
     /// Concurrent clients of the step looked at.
     pub threads: u32,
+    /// Whether this is the step after the knee, looked at because nothing is full at the knee itself.
+    pub after_knee: bool,
     /// The first cause in the order of decision that is proved.
     pub primary: Cause,
     /// Others that take part.
@@ -450,7 +460,7 @@ pub struct LadderFinding {
     pub limit: Limit,
     /// Why it stops; `None` without a valid step.
     pub bottleneck: Option<Bottleneck>,
-    /// Why it falls beyond the knee; `None` when nothing lies beyond.
+    /// Why it falls beyond the knee; `None` when nothing lies beyond that `bottleneck` does not tell.
     pub beyond: Option<Bottleneck>,
     /// Why the answer cannot be relied on: an invalid step decides it.
     pub unreliable: Option<String>,

@@ -14,6 +14,7 @@ pub mod knee_csv;
 mod ladder;
 mod limit;
 mod rules;
+mod rules_cpu;
 mod signals;
 mod stats;
 mod steady;

@@ -4,13 +4,14 @@
 
 use super::bottleneck::{Diagnosis, percent};
 use super::findings::{Cause, Evidence, Rule};
+use super::rules_cpu::UNSTEADY;
 use super::stats::mean_of;
 use super::validity::CLIENT_BUSY;
 use crate::record::Flavour;
 use crate::units::{Millis, Ratio};
 
 /// us+sy, with as many runnable tasks as CPUs: the 32G tier at 128 threads and more stood at 90–99 % \[M\].
-const CPU_BUSY: f64 = 0.85;
+pub(super) const CPU_BUSY: f64 = 0.85;
 /// iowait and queue that prove a disk limit; %util alone is no proof on `NVMe` \[M\].
 const IOWAIT: f64 = 0.15;
 const QUEUE: f64 = 8.0;
@@ -25,10 +26,6 @@ const ROW_LOCKS_CONTRIBUTE: f64 = 0.10;
 /// Deadlocks a transaction. \[H\]
 const DEADLOCKS: f64 = 0.01;
 const DEADLOCKS_NOTE: f64 = 0.001;
-/// Context switches a transaction against the ladder's smallest, throughput against the peak, CV \[M\].
-const SWITCHES_FACTOR: f64 = 2.0;
-pub(super) const FALLEN: f64 = 0.90;
-const UNSTEADY: f64 = 0.10;
 /// Checkpoint age against capacity: `MySQL` \[H\], `MariaDB`'s own maximum age \[M\].
 const CHECKPOINT_MYSQL: f64 = 0.75;
 const CHECKPOINT_MARIADB: f64 = 0.90;
@@ -51,8 +48,7 @@ const LINK_FULL: f64 = 0.90;
 const INSIDE: f64 = 0.25;
 /// A plateau this even is the signature of a cap \[M\].
 const CAPPED: f64 = 0.007;
-/// Stolen CPU \[H\], semi-sync waits \[H\], flow control \[H\], history \[S\], unfairness \[H\].
-const STOLEN: f64 = 0.05;
+/// Semi-sync waits \[H\], flow control \[H\], history \[S\], unfairness \[H\].
 const SEMI_SYNC: f64 = 0.20;
 const FLOW_CONTROL: f64 = 0.05;
 const HISTORY: f64 = 50_000.0;
@@ -163,7 +159,7 @@ impl Diagnosis<'_> {
         let used = self
             .step
             .signals
-            .max_used_connections
+            .connections
             .zip(limit)
             .map(|(used, limit)| (used / limit, format!("{used:.0} of {limit:.0}")));
         if self.weigh(
@@ -284,78 +280,6 @@ impl Diagnosis<'_> {
         }
     }
 
-    pub(super) fn latches(&mut self) {
-        let factor = self
-            .host(self.step.signals.switches_per_transaction)
-            .zip(self.step.reference.switches.filter(|s| *s > 0.0))
-            .map(|(now, least)| now / least);
-        let many = self.weigh(
-            Cause::Latches,
-            "context switches per transaction against the ladder's fewest",
-            factor.map(|f| (f, format!("×{f:.1}"))),
-            (SWITCHES_FACTOR, "≥ ×2, with throughput < 90 % of the peak"),
-            "/proc/stat",
-        );
-        if many && self.fallen() {
-            if let Some(cv) = self.cv() {
-                self.weigh(
-                    Cause::Latches,
-                    "coefficient of variation of throughput",
-                    Some(percent(cv)),
-                    (UNSTEADY, "> 10 % supports it"),
-                    "capbench's intervals",
-                );
-            }
-            self.prove(Cause::Latches);
-        }
-    }
-
-    pub(super) fn cpu(&mut self) {
-        let busy = self.host(self.step.signals.cpu_busy());
-        let full = self.weigh(
-            Cause::Cpu,
-            "CPU of the server's host (user + system)",
-            busy.map(percent),
-            (CPU_BUSY, "≥ 85 %"),
-            "/proc/stat",
-        );
-        let queue = self
-            .host(self.step.signals.runnable)
-            .zip(self.host(self.step.signals.cpus).filter(|n| *n > 0.0));
-        let queued = self.weigh(
-            Cause::Cpu,
-            "runnable tasks",
-            queue.map(|(r, cpus)| (r / cpus, format!("{r:.1} on {cpus:.0} CPUs"))),
-            (1.0, "≥ the CPUs"),
-            "/proc/stat (procs_running)",
-        );
-        if let Some(server) = self.host(self.step.signals.server_cpu) {
-            let client = self.step.signals.self_cpu.unwrap_or(0.0);
-            self.evidence.push(Evidence {
-                cause: Cause::Cpu,
-                signal: "server process and capbench, of all CPUs".to_owned(),
-                value: format!("{} and {}", Ratio(server), Ratio(client)),
-                threshold: "for information".to_owned(),
-                met: false,
-                source: "/proc/<pid>/stat".to_owned(),
-            });
-        }
-        if full && (queued || queue.is_none()) {
-            self.prove(Cause::Cpu);
-        } else if full {
-            self.contribute(Cause::Cpu);
-        }
-        if self.weigh(
-            Cause::StolenCpu,
-            "stolen CPU",
-            self.host(self.step.signals.cpu_steal).map(percent),
-            (STOLEN, "≥ 5 %"),
-            "/proc/stat",
-        ) {
-            self.contribute(Cause::StolenCpu);
-        }
-    }
-
     pub(super) fn disk(&mut self) {
         let disk = self.step.signals.disk.clone().filter(|_| self.local);
         let waiting = self.weigh(
@@ -395,37 +319,22 @@ impl Diagnosis<'_> {
                 "/proc/diskstats",
             );
         let misses = self.step.signals.misses_per_transaction;
-        if let Some(misses) = misses {
-            let hits = self
-                .step
-                .signals
-                .buffer_pool_hits
-                .map_or_else(String::new, |h| format!(", hit rate {:.2} %", h * 100.0));
-            self.evidence.push(Evidence {
-                cause: Cause::DiskReads,
-                signal: "buffer pool misses per transaction".to_owned(),
-                value: format!("{misses:.2}{hits}"),
-                threshold: "with disk evidence".to_owned(),
-                met: misses >= 1.0,
-                source: "SHOW GLOBAL STATUS".to_owned(),
-            });
-        } else {
-            self.missing
-                .push("buffer pool misses: SHOW GLOBAL STATUS was not available".to_owned());
-        }
         let reading = misses.is_some_and(|m| m >= 1.0);
         let cause = if reading {
             Cause::DiskReads
         } else {
             Cause::Disk
         };
+        let mut busy = true;
         if waiting && queued {
             self.prove(cause);
         } else if slower && (waiting || queued) {
             self.contribute(cause);
+        } else {
+            busy = false;
         }
         // A remote server's disk shows only in InnoDB's own queue.
-        if disk.is_none()
+        let pending = disk.is_none()
             && self.weigh(
                 Cause::DiskReads,
                 "reads under way in InnoDB",
@@ -435,11 +344,11 @@ impl Diagnosis<'_> {
                     .map(|n| (n, format!("{n:.1}"))),
                 (PENDING_READS, "≥ 8, with misses"),
                 "SHOW GLOBAL STATUS (Innodb_data_pending_reads)",
-            )
-            && reading
-        {
+            );
+        if pending && reading {
             self.prove(Cause::DiskReads);
         }
+        self.misses(misses, reading && (busy || pending));
         if let Some(waits) = self.step.signals.wait_free_per_second.filter(|w| *w > 0.0) {
             self.weigh(
                 Cause::DiskReads,
@@ -450,6 +359,28 @@ impl Diagnosis<'_> {
             );
             self.contribute(cause);
         }
+    }
+
+    /// Misses prove disk reads only beside a disk that is busy: the system's cache may serve them.
+    fn misses(&mut self, misses: Option<f64>, met: bool) {
+        let Some(misses) = misses else {
+            self.missing
+                .push("buffer pool misses: SHOW GLOBAL STATUS was not available".to_owned());
+            return;
+        };
+        let hits = self
+            .step
+            .signals
+            .buffer_pool_hits
+            .map_or_else(String::new, |h| format!(", hit rate {:.2} %", h * 100.0));
+        self.evidence.push(Evidence {
+            cause: Cause::DiskReads,
+            signal: "buffer pool misses per transaction".to_owned(),
+            value: format!("{misses:.2}{hits}"),
+            threshold: "≥ 1, with disk evidence".to_owned(),
+            met: Some(met),
+            source: "SHOW GLOBAL STATUS".to_owned(),
+        });
     }
 
     pub(super) fn redo(&mut self) {
@@ -525,13 +456,24 @@ impl Diagnosis<'_> {
             return;
         }
         let fsyncs = self.step.signals.fsyncs_per_transaction;
-        let alone = self.weigh(
+        let many = self.clients() >= MANY_CLIENTS;
+        let mut alone = self.weigh(
             Cause::LogFlush,
             "fsyncs per transaction",
             fsyncs.map(|f| (f, format!("{f:.2}"))),
-            (NO_GROUP_COMMIT, "≈ 1 with many clients: no group commit"),
+            (
+                NO_GROUP_COMMIT,
+                "≈ 1 with 8 clients or more: no group commit",
+            ),
             "SHOW GLOBAL STATUS",
-        ) && self.clients() >= MANY_CLIENTS;
+        );
+        // A few clients have nobody to share an fsync with.
+        if !many {
+            alone = false;
+            if fsyncs.is_some() {
+                self.amend(None);
+            }
+        }
         let pending = self.weigh(
             Cause::LogFlush,
             "log flushes under way",

@@ -48,7 +48,10 @@ pub(crate) struct Signals {
     pub(crate) self_cpu: Option<f64>,
     pub(crate) pressure_cpu: Option<f64>,
     pub(crate) pressure_io: Option<f64>,
+    /// Of the whole host: other processes switch as well.
     pub(crate) switches_per_transaction: Option<f64>,
+    /// Of the server process alone.
+    pub(crate) server_switches_per_transaction: Option<f64>,
     pub(crate) retransmits: Option<f64>,
     pub(crate) disk: Option<Disk>,
     pub(crate) link: Option<Link>,
@@ -70,7 +73,7 @@ pub(crate) struct Signals {
     pub(crate) deadlocks_per_transaction: Option<f64>,
     pub(crate) history: Option<f64>,
     pub(crate) history_growth: Option<f64>,
-    pub(crate) max_used_connections: Option<f64>,
+    pub(crate) connections: Option<f64>,
     pub(crate) refused_connections: Option<f64>,
     pub(crate) prepared_statements: Option<f64>,
     pub(crate) disk_tables_share: Option<f64>,
@@ -86,7 +89,8 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Reads the signals of a cell in its window. Counters go by their difference between the samples
-    /// nearest to both ends, gauges by the mean of the samples within.
+    /// nearest to both ends, gauges by the samples strictly within: the one at a cell's end already sees
+    /// clients that leave.
     pub(crate) fn read(cell: &CellRecord, window: Option<Window>, tps: Option<PerSecond>) -> Self {
         let mut signals = Self::default();
         let Some(window) = window else {
@@ -107,6 +111,12 @@ impl Signals {
         Some(self.cpu_user? + self.cpu_system?)
     }
 
+    /// What neither the server nor capbench used of all CPUs; `None` when the server's process is not
+    /// known, as on a remote host.
+    pub(crate) fn others_cpu(&self) -> Option<f64> {
+        Some((self.cpu_busy()? - self.server_cpu? - self.self_cpu?).max(0.0))
+    }
+
     fn read_host(&mut self, span: &Span<'_>, tps: Option<f64>) {
         let states = [
             host::CPU_USER,
@@ -122,7 +132,7 @@ impl Signals {
         self.cpu_system = share(1);
         self.cpu_iowait = share(3);
         self.cpu_steal = share(4);
-        self.cpus = span.gauge(host::CPUS);
+        self.cpus = span.last(host::CPUS);
         self.runnable = span.gauge(host::RUNNABLE);
         let of_all = |name: &str| Some(span.rate(name)? / self.cpus.filter(|n| *n > 0.0)?);
         self.server_cpu = of_all(host::SERVER_CPU);
@@ -130,6 +140,7 @@ impl Signals {
         self.pressure_cpu = span.rate(host::PRESSURE_CPU).map(|us| us / 1e6);
         self.pressure_io = span.rate(host::PRESSURE_IO).map(|us| us / 1e6);
         self.switches_per_transaction = per(span.rate(host::CONTEXT_SWITCHES), tps);
+        self.server_switches_per_transaction = per(span.rate(host::SERVER_SWITCHES), tps);
         self.retransmits = per(
             span.delta(host::TCP_RETRANSMITS),
             span.delta(host::TCP_SENT).filter(|n| *n > 0.0),
@@ -164,7 +175,7 @@ impl Signals {
             .reduce(f64::max);
         self.checkpoint_fill = per(
             span.gauge(server::CHECKPOINT_AGE),
-            span.gauge(server::CHECKPOINT_CAPACITY).filter(|c| *c > 0.0),
+            span.last(server::CHECKPOINT_CAPACITY).filter(|c| *c > 0.0),
         );
         self.log_waits_per_second = span.rate(server::LOG_WAITS);
         self.fsyncs_per_transaction = per(
@@ -179,11 +190,15 @@ impl Signals {
         );
         self.row_lock_waits_per_transaction = per(span.rate(server::ROW_LOCK_WAITS), tps);
         self.deadlocks_per_transaction = per(span.rate(server::DEADLOCKS), tps);
-        self.history = span.last(server::HISTORY_LENGTH);
-        self.history_growth = span.difference(server::HISTORY_LENGTH);
-        self.max_used_connections = span.last(server::MAX_USED_CONNECTIONS);
+        let history = span.inside(server::HISTORY_LENGTH);
+        self.history = history.last().copied();
+        self.history_growth = history.first().zip(history.last()).map(|(a, b)| b - a);
+        // The highest since the server's start says nothing about this window.
+        self.connections = span
+            .highest(server::THREADS_CONNECTED)
+            .or_else(|| span.highest(server::MAX_USED_CONNECTIONS));
         self.refused_connections = span.delta(server::CONNECTION_ERRORS_MAX);
-        self.prepared_statements = span.last(server::PREPARED_STMT_COUNT);
+        self.prepared_statements = span.highest(server::PREPARED_STMT_COUNT);
         self.disk_tables_share = per(
             span.delta(server::TMP_DISK_TABLES),
             span.delta(server::TMP_TABLES).filter(|n| *n > 0.0),
@@ -196,14 +211,13 @@ impl Signals {
             (clients > 0.0).then_some(1e6 * clients),
         );
         self.flow_control = span.rate(server::FLOW_CONTROL_PAUSED_NS).map(|ns| ns / 1e9);
-        let rows = [
-            server::HANDLER_READ_KEY,
-            server::HANDLER_READ_NEXT,
-            server::HANDLER_READ_RND_NEXT,
-        ]
-        .iter()
-        .map(|name| span.rate(name))
-        .sum::<Option<f64>>();
+        // Not Handler_read_rnd_next: each SHOW GLOBAL STATUS of the probe itself reads some 560 rows that
+        // way, which outweighs a trickle of load. A plan that turns to scans shows in the rows it no
+        // longer reads through an index.
+        let rows = [server::HANDLER_READ_KEY, server::HANDLER_READ_NEXT]
+            .iter()
+            .map(|name| span.rate(name))
+            .sum::<Option<f64>>();
         self.rows_per_statement = per(rows, self.questions_per_second.filter(|q| *q > 0.0));
     }
 }
@@ -216,6 +230,7 @@ fn per(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 /// The samples of a window: from the one nearest to its start to the one nearest to its end.
 struct Span<'a> {
     samples: &'a [Sample],
+    window: Window,
     seconds: f64,
 }
 
@@ -237,6 +252,7 @@ impl<'a> Span<'a> {
             && (to - window.end).abs() <= tolerance)
             .then_some(Self {
                 samples,
+                window,
                 seconds: to - from,
             })
     }
@@ -249,12 +265,9 @@ impl<'a> Span<'a> {
 
     /// Growth of a counter; `None` when it fell: the server restarted or the counter was flushed.
     fn delta(&self, name: &str) -> Option<f64> {
-        self.difference(name).filter(|d| *d >= 0.0)
-    }
-
-    /// Last minus first.
-    fn difference(&self, name: &str) -> Option<f64> {
-        self.ends(name).map(|(first, last)| last - first)
+        self.ends(name)
+            .map(|(first, last)| last - first)
+            .filter(|d| *d >= 0.0)
     }
 
     fn rate(&self, name: &str) -> Option<f64> {
@@ -265,14 +278,23 @@ impl<'a> Span<'a> {
         self.samples.last()?.values.get(name).copied()
     }
 
-    /// Mean over the samples that have it.
-    fn gauge(&self, name: &str) -> Option<f64> {
-        let values: Vec<f64> = self
-            .samples
+    /// Values of a gauge in the samples that were taken within the window.
+    fn inside(&self, name: &str) -> Vec<f64> {
+        self.samples
             .iter()
+            .filter(|s| s.at >= self.window.start && s.at <= self.window.end)
             .filter_map(|s| s.values.get(name).copied())
-            .collect();
-        mean(&values)
+            .collect()
+    }
+
+    /// Mean of a gauge.
+    fn gauge(&self, name: &str) -> Option<f64> {
+        mean(&self.inside(name))
+    }
+
+    /// Maximum of a gauge.
+    fn highest(&self, name: &str) -> Option<f64> {
+        self.inside(name).into_iter().reduce(f64::max)
     }
 
     /// Names between a prefix and a last dot: the disks or the links.
@@ -356,8 +378,57 @@ mod tests {
         ];
         let span = Span::new(&samples, WINDOW).unwrap();
         assert_eq!(span.rate("q"), Some(100.0));
-        assert_eq!(span.gauge("g"), Some(3.0));
+        assert_eq!(span.gauge("g"), Some(1.5));
         assert_eq!(span.rate("absent"), None, "missing is never 0");
+    }
+
+    #[test]
+    fn the_sample_at_a_cells_end_is_no_gauge() {
+        // Clients have left by then: 1 running (the probe), no statements prepared.
+        let at = |t: f64, running: f64, prepared: f64, connected: f64, history: f64| {
+            sample(
+                t,
+                &[
+                    (server::THREADS_RUNNING, running),
+                    (server::PREPARED_STMT_COUNT, prepared),
+                    (server::THREADS_CONNECTED, connected),
+                    (server::MAX_USED_CONNECTIONS, 900.0),
+                    (server::HISTORY_LENGTH, history),
+                ],
+            )
+        };
+        let samples = [
+            at(9.9, 1.0, 9000.0, 500.0, 7.0),
+            at(20.0, 9.0, 80.0, 9.0, 10.0),
+            at(30.0, 9.0, 70.0, 8.0, 40.0),
+            at(40.1, 1.0, 0.0, 2.0, 0.0),
+        ];
+        let mut signals = Signals::default();
+        signals.read_server(&Span::new(&samples, WINDOW).unwrap(), None, 8.0);
+        assert_eq!(signals.threads_running, Some(8.0));
+        assert_eq!(signals.prepared_statements, Some(80.0));
+        assert_eq!(signals.connections, Some(9.0));
+        assert_eq!(signals.history, Some(40.0));
+        assert_eq!(signals.history_growth, Some(30.0));
+    }
+
+    #[test]
+    fn the_probes_own_scans_are_no_rows_of_a_statement() {
+        let at = |t: f64, scans: f64| {
+            sample(
+                t,
+                &[
+                    (server::QUESTIONS, t * 10.0),
+                    (server::HANDLER_READ_KEY, t * 10.0),
+                    (server::HANDLER_READ_NEXT, t * 20.0),
+                    (server::HANDLER_READ_RND_NEXT, scans),
+                ],
+            )
+        };
+        let samples = [at(10.0, 0.0), at(40.0, 30.0 * 560.0)];
+        let mut signals = Signals::default();
+        signals.read_server(&Span::new(&samples, WINDOW).unwrap(), None, 8.0);
+        assert_eq!(signals.rows_per_statement, Some(3.0));
     }
 
     #[test]

@@ -14,7 +14,7 @@ const FEWEST_BATCHES: usize = 4;
 /// 120-s steps hit it \[M\]. The halves decide alone there. \[H\]
 const BATCHES_TO_REJECT: usize = 8;
 /// Halves that differ by more are not steady (6 % of real 900-s runs) \[M\].
-const HALVES: f64 = 0.05;
+pub(crate) const HALVES: f64 = 0.05;
 
 /// The steady part of a cell's measured intervals.
 #[derive(Debug, Clone, Copy, PartialEq)]

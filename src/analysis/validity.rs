@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::findings::{CellSummary, Reason, Rule, Validity};
 use super::signals::Signals;
+use super::steady;
 use crate::plan::Step;
 use crate::record::{CellRecord, CellStatus};
 use crate::units::Ratio;
@@ -20,6 +21,8 @@ const LITTLE: f64 = 0.05;
 const LITTLE_FROM_MS: f64 = 1.0;
 /// V7: a busier load machine reports its own limit as the server's.
 pub(crate) const CLIENT_BUSY: f64 = 0.80;
+/// V7: share of all CPUs from which on other processes disturb a server on this host. \[H\]
+pub(crate) const OTHERS_SUSPECT: f64 = 0.25;
 /// The server's count of statements against the client's. \[H\]
 const COUNTS: f64 = 0.05;
 
@@ -55,13 +58,13 @@ pub(crate) fn judge(summary: &CellSummary, context: &Context<'_>) -> Vec<Reason>
                 rule: Rule::V5,
                 severity: Validity::Suspect,
                 text: format!(
-                    "{} of {} intervals without a completed transaction (stall)",
-                    summary.stalls, window.intervals
+                    "stall: nothing completed for {:.1} s ({} of {} intervals without a completed transaction)",
+                    summary.longest_stall, summary.stalls, window.intervals
                 ),
             });
         }
         if whole {
-            steady(summary, &mut reasons);
+            settled(summary, &mut reasons);
         }
     }
     machine(summary, context, &mut reasons);
@@ -150,26 +153,30 @@ fn little(summary: &CellSummary, reasons: &mut Vec<Reason>) {
         return;
     };
     if avg.0 >= LITTLE_FROM_MS && (ratio - 1.0).abs() > LITTLE {
+        let figure = format!("X·(R+Z)/N = {ratio:.2}, must be within 5 % of 1 (Little's law)");
         reasons.push(Reason {
             rule: Rule::V4,
             severity: Validity::Suspect,
-            text: format!(
-                "unaccounted time: X·(R+Z)/N = {ratio:.2}, must be within 5 % of 1 (Little's law)"
-            ),
+            // A transaction counts where it ends, with all of its time.
+            text: if ratio > 1.0 {
+                format!("more time than the window has: a stall straddles the cut; {figure}")
+            } else {
+                format!("unaccounted time: {figure}")
+            },
         });
     }
 }
 
 /// V6.
-fn steady(summary: &CellSummary, reasons: &mut Vec<Reason>) {
+fn settled(summary: &CellSummary, reasons: &mut Vec<Reason>) {
     let Some(found) = summary.steadiness.filter(|s| !s.steady) else {
         return;
     };
     let mut text = "not steady".to_owned();
     if found.limit_reached {
-        text.push_str(": no warm-up cut within the first half of the cell (MSER)");
+        text.push_str(": still settling at the middle of the cell (MSER)");
     }
-    if let Some(halves) = found.halves {
+    if let Some(halves) = found.halves.filter(|h| h.0.abs() > steady::HALVES) {
         let _ = write!(
             text,
             "{} second half {:+.1} % against the first",
@@ -217,11 +224,27 @@ fn machine(summary: &CellSummary, context: &Context<'_>, reasons: &mut Vec<Reaso
             Ratio(busy)
         ));
     }
+    if context.local
+        && let Some(others) = context
+            .signals
+            .others_cpu()
+            .filter(|others| *others > OTHERS_SUSPECT)
+    {
+        reasons.push(Reason {
+            rule: Rule::V7,
+            severity: Validity::Suspect,
+            text: format!("other processes used {} of the CPU", Ratio(others)),
+        });
+    }
     if !context.cell.differences.is_empty() {
-        object(format!(
-            "not comparable, differs from what was declared: {}",
-            context.cell.differences.join("; ")
-        ));
+        reasons.push(Reason {
+            rule: Rule::V7,
+            severity: Validity::Invalid,
+            text: format!(
+                "not comparable, differs from what was declared: {}",
+                context.cell.differences.join("; ")
+            ),
+        });
     }
 }
 

@@ -488,7 +488,7 @@ impl Session<'_> {
                     None
                 }
             };
-        let host = probe::host::Probe::new(self.server.pid());
+        let host = probe::host::Probe::new(self.server.local_pid());
         probe::Recorder::start(server, Some(Box::new(host)), self.plan.ladder.interval.0)
     }
 

@@ -53,6 +53,7 @@ impl Probe {
                 "server process",
                 process(Some(pid), n::SERVER_CPU, n::SERVER_RSS, &mut put),
             );
+            self.note("server context switches", switches(pid, &mut put));
         }
         Sample { at: 0.0, values }
     }
@@ -202,6 +203,21 @@ fn process(
     Ok(())
 }
 
+/// Context switches of a process, over its threads: the process's own file counts its first thread only.
+fn switches(pid: i32, put: &mut impl FnMut(&str, f64)) -> procfs::ProcResult<()> {
+    let mut sum = 0_u64;
+    for task in procfs::process::Process::new(pid)?.tasks()? {
+        // A thread may end between the listing and the look.
+        let Ok(status) = task.and_then(|task| task.status()) else {
+            continue;
+        };
+        sum += status.voluntary_ctxt_switches.unwrap_or(0)
+            + status.nonvoluntary_ctxt_switches.unwrap_or(0);
+    }
+    put(n::SERVER_SWITCHES, sum as f64);
+    Ok(())
+}
+
 /// Mean share of each CPU state since boot: `(stolen, total)` seconds.
 pub(super) fn stolen_since_boot() -> Option<f64> {
     let total = procfs::KernelStats::current().ok()?.total;
@@ -235,6 +251,7 @@ mod tests {
             n::CONTEXT_SWITCHES,
             n::SELF_CPU,
             n::SERVER_CPU,
+            n::SERVER_SWITCHES,
             n::SELF_RSS,
         ] {
             assert!(first.values.contains_key(name), "{name} is missing");

@@ -167,6 +167,8 @@ pub mod host {
     pub const SELF_RSS: &str = "self_resident_bytes";
     /// CPU seconds of the server process.
     pub const SERVER_CPU: &str = "server_cpu_seconds";
+    /// Context switches of the server's threads that are alive.
+    pub const SERVER_SWITCHES: &str = "server_context_switches";
     /// Resident memory of the server process, bytes; gauge.
     pub const SERVER_RSS: &str = "server_resident_bytes";
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use std::path::Path;
 use std::time::Instant;
 
 use mysql::prelude::Queryable;
@@ -107,6 +108,22 @@ pub(super) fn addresses(address: &Address) -> Vec<IpAddr> {
     }
 }
 
+/// Process id of a server on this host by its `pid_file`; `None` when it runs elsewhere, when the file
+/// cannot be read, or when that process is no database server (a container's id means another one here).
+pub(super) fn local_pid(identity: &ServerIdentity) -> Option<u32> {
+    if !identity.local {
+        return None;
+    }
+    let file = Path::new(identity.variables.get("pid_file")?);
+    let file = match identity.variables.get("datadir") {
+        Some(datadir) if file.is_relative() => Path::new(datadir).join(file),
+        _ => file.to_owned(),
+    };
+    let pid: u32 = fs_err::read_to_string(file).ok()?.trim().parse().ok()?;
+    let name = fs_err::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    matches!(name.trim(), "mysqld" | "mariadbd").then_some(pid)
+}
+
 /// Whether the server is on this host, as far as can be told: a tunnel or a port forwarded into a
 /// container looks local as well.
 pub(super) fn is_local(address: &Address) -> bool {
@@ -120,6 +137,7 @@ pub(super) fn is_local(address: &Address) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -135,6 +153,25 @@ mod tests {
         );
         assert_eq!(flavour("9.7.4-2", "(Debian)"), Flavour::MySql);
         assert_eq!(flavour("8.0.36-28", "Percona Server (GPL)"), Flavour::MySql);
+    }
+
+    #[test]
+    fn a_pid_file_that_names_no_database_server_tells_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(
+            dir.path().join("s.pid"),
+            format!("{}\n", std::process::id()),
+        )
+        .unwrap();
+        let mut identity = unknown();
+        identity.local = true;
+        assert_eq!(local_pid(&identity), None, "no such variable");
+        let datadir = dir.path().to_str().unwrap().to_owned();
+        identity.variables = BTreeMap::from([
+            ("datadir".to_owned(), datadir),
+            ("pid_file".to_owned(), "s.pid".to_owned()),
+        ]);
+        assert_eq!(local_pid(&identity), None, "that is this test");
     }
 
     #[test]

@@ -343,6 +343,11 @@ impl Server {
         self.private.as_ref().and_then(PrivateServer::pid)
     }
 
+    /// Process id of a server on this host, capbench's own or one whose `pid_file` can be read.
+    pub fn local_pid(&self) -> Option<u32> {
+        self.pid().or_else(|| identity::local_pid(&self.identity))
+    }
+
     /// What became of a private server that ended by itself; `None`: it runs, or is not capbench's.
     pub fn death(&mut self) -> Option<TargetError> {
         self.private.as_mut().and_then(PrivateServer::death)

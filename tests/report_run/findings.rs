@@ -92,6 +92,7 @@ fn summary(cell: &CellRecord) -> CellSummary {
         outage_seconds: cell.outage_seconds,
         recovery_seconds: cell.recovery_seconds,
         stalls: 0,
+        longest_stall: 0.0,
         fairness: (!kept.is_empty()).then_some(Fairness {
             mean: 1000.0,
             stddev: 12.5,
@@ -196,6 +197,7 @@ fn ladder(run: &Run, cells: &mut [CellSummary], variant: &str, workload: &str) -
 fn bottleneck(threads: u32) -> Bottleneck {
     Bottleneck {
         threads,
+        after_knee: false,
         primary: Cause::RowLocks,
         contributing: vec![Cause::Redo],
         sentence: "row lock waits took 24 % of the client time.".into(),
@@ -205,7 +207,7 @@ fn bottleneck(threads: u32) -> Bottleneck {
                 signal: "share of client time in row lock waits".into(),
                 value: "24 %".into(),
                 threshold: "≥ 20 %".into(),
-                met: true,
+                met: Some(true),
                 source: "Innodb_row_lock_time".into(),
             },
             Evidence {
@@ -213,7 +215,7 @@ fn bottleneck(threads: u32) -> Bottleneck {
                 signal: "CPU of the server's host".into(),
                 value: "61 %".into(),
                 threshold: "≥ 85 %".into(),
-                met: false,
+                met: Some(false),
                 source: "/proc/stat".into(),
             },
         ],

@@ -30,6 +30,21 @@ fn a_knee_with_high_confidence() {
 }
 
 #[test]
+fn the_step_after_the_knee_is_not_headed_as_the_knee() {
+    let run = support::knee();
+    let mut findings = findings::findings(&run);
+    let found = findings.ladders[0].bottleneck.as_mut().unwrap();
+    found.after_knee = true;
+    found.evidence[1].met = None;
+    let threads = found.threads;
+    let report = markdown(&run, &findings);
+    assert!(report.contains(&format!(": at the step after the knee, {threads} clients")));
+    assert!(!report.contains(&format!(": at the knee, {threads} clients")));
+    let row = report.lines().find(|line| line.contains("/proc/stat"));
+    assert!(row.unwrap().contains("| – "), "{row:?}");
+}
+
+#[test]
 fn a_ladder_that_still_rises() {
     let mut run = support::knee();
     run.cells.truncate(3);

@@ -384,6 +384,11 @@ pub(super) fn bottlenecks(findings: &Findings) -> Vec<BottleneckView> {
             None => "at the highest rate held",
         };
         if let Some(bottleneck) = &ladder.bottleneck {
+            let place = if bottleneck.after_knee {
+                "at the step after the knee"
+            } else {
+                place
+            };
             views.push(view_of(ladder, place, bottleneck));
         }
         if let Some(bottleneck) = &ladder.beyond {
@@ -394,7 +399,7 @@ pub(super) fn bottlenecks(findings: &Findings) -> Vec<BottleneckView> {
 }
 
 fn view_of(ladder: &LadderFinding, place: &str, b: &Bottleneck) -> BottleneckView {
-    let decisive = |e: &Evidence| e.met || e.cause == b.primary;
+    let decisive = |e: &Evidence| e.met == Some(true) || e.cause == b.primary;
     let contributing: Vec<&str> = b.contributing.iter().map(|c| c.as_str()).collect();
     BottleneckView {
         workload: ladder.workload.clone(),
@@ -428,7 +433,12 @@ fn evidence(e: &Evidence) -> EvidenceView {
         signal: e.signal.clone(),
         value: e.value.clone(),
         threshold: e.threshold.clone(),
-        met: if e.met { "yes" } else { "no" }.to_owned(),
+        met: match e.met {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "–",
+        }
+        .to_owned(),
         source: e.source.clone(),
     }
 }
@@ -444,7 +454,7 @@ pub(super) fn proof(b: &Bottleneck) -> String {
     let proofs: Vec<String> = b
         .evidence
         .iter()
-        .filter(|e| e.met && e.cause == b.primary)
+        .filter(|e| e.met == Some(true) && e.cause == b.primary)
         .map(|e| format!("{} {} (threshold {})", e.signal, e.value, e.threshold))
         .collect();
     if proofs.is_empty() {

@@ -321,7 +321,7 @@ pub struct EvidenceView {
     pub value: String,
     /// From where on it counts.
     pub threshold: String,
-    /// `yes` or `no`.
+    /// `yes`, `no`, or `–` where it is not judged.
     pub met: String,
     /// Where it comes from.
     pub source: String,

@@ -72,7 +72,14 @@ fn answers(run: &Run, findings: &Findings) -> Vec<Pair> {
         "Bottleneck",
         bottleneck.map_or_else(
             || or_missing(headline.bottleneck.clone()),
-            |b| format!("{}: {}", b.primary.as_str(), proof(b)),
+            |b| {
+                let place = if b.after_knee {
+                    format!(" (at {} clients, the step after the knee)", b.threads)
+                } else {
+                    String::new()
+                };
+                format!("{}{place}: {}", b.primary.as_str(), proof(b))
+            },
         ),
     ));
     if let Some(ladder) = deciding {
