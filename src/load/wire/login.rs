@@ -289,7 +289,7 @@ impl Login {
             .ok_or(WireError::Malformed("request to switch the plugin"))?;
         let (name, nonce) = (&body[..end], &body[end + 1..]);
         self.plugin = AuthPlugin::from_bytes(name).into_owned();
-        self.nonce = nonce.strip_suffix(&[0]).unwrap_or(nonce).to_vec();
+        self.nonce = unterminated(nonce).to_vec();
         let name = String::from_utf8_lossy(name);
         match &self.plugin {
             AuthPlugin::MysqlNativePassword
@@ -356,6 +356,15 @@ fn proof(plugin: &AuthPlugin<'_>, password: &str, nonce: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// The nonce of an authentication switch. The 20 bytes of native and sha2 end with a zero byte that is not
+/// theirs; the 32 bytes of ed25519 end with none, so that a zero at their end belongs to them.
+fn unterminated(nonce: &[u8]) -> &[u8] {
+    match nonce {
+        [scramble @ .., 0] if nonce.len() == 21 => scramble,
+        _ => nonce,
+    }
+}
+
 /// The password, masked with the nonce and encrypted with the server's key; `None`: the key is unusable.
 fn encrypt(password: &str, nonce: &[u8], pem: &[u8]) -> Option<Vec<u8>> {
     if nonce.is_empty() || !usable(pem, password.len() + 1) {
@@ -388,4 +397,21 @@ fn usable(pem: &[u8], len: usize) -> bool {
         && key
             .windows(11)
             .any(|w| w == b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01")
+}
+
+#[cfg(test)]
+mod nonce_tests {
+    use super::unterminated;
+
+    #[test]
+    fn a_zero_at_the_end_of_an_ed25519_nonce_is_part_of_it() {
+        let mut ed25519 = [7_u8; 32];
+        ed25519[31] = 0;
+        assert_eq!(unterminated(&ed25519), ed25519);
+        let mut native = [7_u8; 21];
+        native[20] = 0;
+        assert_eq!(unterminated(&native), [7_u8; 20]);
+        assert_eq!(unterminated(&[7; 20]), [7_u8; 20]);
+        assert_eq!(unterminated(&[]), [0_u8; 0]);
+    }
 }
