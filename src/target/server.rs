@@ -25,6 +25,8 @@ use crate::units::Bytes;
 const LOAD_USER: &str = "capbench";
 /// Account of the control connections on a private server.
 const ADMIN_USER: &str = "root";
+/// How long a private server whose connection was lost may take to be seen as ended.
+const DYING: Duration = Duration::from_secs(2);
 /// Pause between two looks at a server that comes back or resizes.
 pub(super) const POLL: Duration = Duration::from_millis(50);
 
@@ -440,7 +442,19 @@ impl Server {
 
     /// The end of a private server, if that is what is behind `error`.
     pub(super) fn explain(&mut self, error: TargetError) -> TargetError {
-        self.death().unwrap_or(error)
+        // A process that is being killed has lost its connections before it has ended.
+        let patience = match error.code() {
+            None if self.private.is_some() => DYING,
+            _ => Duration::ZERO,
+        };
+        let deadline = Instant::now() + patience;
+        loop {
+            match self.death() {
+                Some(death) => return death,
+                None if Instant::now() >= deadline => return error,
+                None => std::thread::sleep(POLL),
+            }
+        }
     }
 
     /// Waits until the server answers and is younger than `since`.
