@@ -112,7 +112,13 @@ fn measure(
             server: &mut server,
             journal: &mut journal,
             run,
-            save: &mut |run| store.save(run).map_err(|error| error.to_string()),
+            save: &mut |run| {
+                let saved = store.save(run);
+                let findings = analysis::analyse(run);
+                saved
+                    .and_then(|()| report::write_cells(run, &findings, store.dir()).map(|_| ()))
+                    .map_err(|error| error.to_string())
+            },
             terminal,
             interrupt,
             resolved: None,
