@@ -1,9 +1,12 @@
 //! The run itself: variants applied, data ready, caches warm, each cell measured, everything put back.
 
 mod cell;
+mod comparable;
 mod data;
 mod guard;
+mod measure;
 mod session;
+mod visit;
 
 pub use data::outlook;
 pub use guard::outside_window;
