@@ -1,13 +1,17 @@
 //! The run itself: variants applied, data ready, caches warm, each cell measured, everything put back.
 
+mod after;
 mod cell;
 mod comparable;
 mod data;
 mod guard;
 mod measure;
+mod refine;
 mod session;
+mod soak;
 mod visit;
 
+pub use after::Advisor;
 pub use data::outlook;
 pub use guard::outside_window;
 pub use session::{AtScreen, Session, SessionError};

@@ -13,7 +13,7 @@ use crate::record::{CellRecord, CellStatus, RunEnd, VariantRecord};
 use crate::workload::{Program, TableLayout};
 
 /// What a cell's end means for the cells after it.
-enum Next {
+pub(super) enum Next {
     Continue,
     SkipLadder(String),
     Stop(String),
@@ -27,35 +27,7 @@ impl Session<'_> {
         total: usize,
         ends: Instant,
     ) -> Result<RunEnd, SessionError> {
-        let variant = &self.plan.variants[cells[0].variant];
-        if self.plan.variants.len() > 1 {
-            self.terminal
-                .say(format_args!("variant `{}`", variant.name));
-        }
-        let applied = self.server.apply_variant(
-            self.plan,
-            variant,
-            self.journal,
-            &AtScreen(self.terminal, self.interrupt),
-        )?;
-        self.keep_variant(applied);
-        self.expected = self.server.variables()?;
-        // What holds for the whole run must hold here too, unless the variant is about it.
-        for setting in &self.run.settings {
-            let moved = variant
-                .set
-                .iter()
-                .chain(&variant.options)
-                .any(|own| own.name == setting.name);
-            if let (Some(took), false) = (&setting.took, moved) {
-                self.expected.insert(setting.name.clone(), took.clone());
-            }
-        }
-        let fresh = cells[0].index == 1;
-        if self.plan.dataset.reset == Reset::PerVariant && !fresh {
-            self.reset()?;
-        }
-        self.warm_up()?;
+        self.enter(cells[0].variant, cells[0].index == 1)?;
         for ladder in cells.chunk_by(|a, b| a.workload == b.workload) {
             let mut skipping: Option<String> = None;
             for cell in ladder {
@@ -91,6 +63,39 @@ impl Session<'_> {
         Ok(RunEnd::Completed)
     }
 
+    /// Makes a variant ready to be measured: applied, the data as it was first (`fresh`: it still is), caches
+    /// warm.
+    pub(super) fn enter(&mut self, index: usize, fresh: bool) -> Result<(), SessionError> {
+        let variant = &self.plan.variants[index];
+        if self.plan.variants.len() > 1 {
+            self.terminal
+                .say(format_args!("variant `{}`", variant.name));
+        }
+        let applied = self.server.apply_variant(
+            self.plan,
+            variant,
+            self.journal,
+            &AtScreen(self.terminal, self.interrupt),
+        )?;
+        self.keep_variant(applied);
+        self.expected = self.server.variables()?;
+        // What holds for the whole run must hold here too, unless the variant is about it.
+        for setting in &self.run.settings {
+            let moved = variant
+                .set
+                .iter()
+                .chain(&variant.options)
+                .any(|own| own.name == setting.name);
+            if let (Some(took), false) = (&setting.took, moved) {
+                self.expected.insert(setting.name.clone(), took.clone());
+            }
+        }
+        if self.plan.dataset.reset == Reset::PerVariant && !fresh {
+            self.reset()?;
+        }
+        self.warm_up()
+    }
+
     fn keep_variant(&mut self, applied: VariantRecord) {
         for setting in &applied.settings {
             let took = setting.took.as_deref().unwrap_or("n/a");
@@ -112,7 +117,7 @@ impl Session<'_> {
         }
     }
 
-    fn reset(&mut self) -> Result<(), SessionError> {
+    pub(super) fn reset(&mut self) -> Result<(), SessionError> {
         self.terminal
             .say("putting the data back to its first state");
         let Some(resolved) = self.resolved else {
@@ -203,7 +208,7 @@ impl Session<'_> {
 }
 
 /// What follows from a cell's end: by its status and the plan's `on_failure`.
-fn next(plan: &Plan, record: &CellRecord) -> Next {
+pub(super) fn next(plan: &Plan, record: &CellRecord) -> Next {
     let reason = record.reason.clone().unwrap_or_default();
     match record.status {
         // Interrupted: the flag is up, and the loop sees it before the next cell.
