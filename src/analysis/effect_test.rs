@@ -312,7 +312,7 @@ mod tests {
         let alike = tps_effect(&a, &c);
         assert_eq!(alike.verdict, EffectVerdict::Equivalent);
         assert!(alike.equivalence_p.unwrap() < 0.01, "{alike:?}");
-        assert!(alike.why.contains("within ±2 % by TOST"), "{}", alike.why);
+        assert!(alike.why.contains("within ±2.0 % by TOST"), "{}", alike.why);
     }
 
     #[test]

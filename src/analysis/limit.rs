@@ -183,10 +183,13 @@ fn three_quarters(threads: u32) -> u32 {
         .max(1)
 }
 
-/// `√(N_k·N_{k+1})`, and `√(N_{k−1}·N_k)` if the range spans it; only steps that were not measured.
+/// `√(N_k·N_{k+1})`, and `√(N_{k−1}·N_k)` if the range spans it; none between close neighbours.
 fn refine(knee: &Knee, k: usize) -> Vec<u32> {
     let points = &knee.points;
     let between = |a: &LadderPoint, b: &LadderPoint| {
+        if f64::from(b.threads) / f64::from(a.threads) <= MIDPOINT_MEASURED {
+            return None;
+        }
         let middle = (f64::from(a.threads) * f64::from(b.threads)).sqrt().round();
         #[expect(
             clippy::cast_possible_truncation,
