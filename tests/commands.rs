@@ -70,6 +70,35 @@ fn a_report_is_written_again_from_the_records_alone() {
 }
 
 #[test]
+fn a_report_on_less_says_so_and_one_on_nothing_is_refused() {
+    let lab = tempfile::tempdir().unwrap();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/run-hot-rows");
+    copy(&fixture, &lab.path().join("run"));
+    let server = lab.path().join("run/server.csv");
+    let whole = std::fs::read(&server).unwrap();
+    std::fs::write(&server, &whole[..whole.len() / 2]).unwrap();
+    let less = capbench(lab.path(), &["report", "run"]);
+    assert!(less.status.success(), "{less:?}");
+    let said = String::from_utf8(less.stderr).unwrap();
+    assert!(
+        said.contains("warning") && said.contains("server.csv: ends within line"),
+        "{said}"
+    );
+
+    let before = std::fs::read(lab.path().join("run/cells.csv")).unwrap();
+    std::fs::remove_file(lab.path().join("run/intervals.csv")).unwrap();
+    let nothing = capbench(lab.path(), &["report", "run"]);
+    assert_eq!(nothing.status.code(), Some(2));
+    let said = String::from_utf8(nothing.stderr).unwrap();
+    assert!(
+        said.contains("intervals.csv") && said.contains("missing"),
+        "{said}"
+    );
+    let after = std::fs::read(lab.path().join("run/cells.csv")).unwrap();
+    assert_eq!(before, after, "a report on nothing undoes the one there is");
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let shell = format!(
         "{} workload show oltp_read_write | head -n 1; exit ${{PIPESTATUS:-0}}",
