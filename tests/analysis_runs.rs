@@ -16,8 +16,9 @@ use capbench::analysis::{
 use capbench::plan::{Criteria, HouseRule, OpenLoop, Step, Warning};
 use capbench::probe::names::{host, server};
 use capbench::record::{
-    AfterLadder, CellKind, CellRecord, CellStatus, ClientUsage, Flavour, HostFacts, Interval,
-    Latency, Merged, Phase, Run, RunEnd, Sample, ServerIdentity, VariantRecord, WorkloadRecord,
+    AfterLadder, AppliedSetting, CellKind, CellRecord, CellStatus, ClientUsage, Flavour, HostFacts,
+    Interval, Latency, Merged, Phase, Run, RunEnd, Sample, ServerIdentity, VariantRecord,
+    WorkloadRecord,
 };
 use capbench::units::{Bytes, Millis, PerSecond, Ratio, Span};
 
@@ -163,7 +164,15 @@ fn identity(local: bool) -> ServerIdentity {
 fn variant(name: &str, differs: &[(&str, &str, &str)]) -> VariantRecord {
     VariantRecord {
         name: name.to_owned(),
-        settings: Vec::new(),
+        settings: differs
+            .iter()
+            .map(|(name, a, b)| AppliedSetting {
+                name: (*name).to_owned(),
+                before: Some((*a).to_owned()),
+                asked: (*b).to_owned(),
+                took: Some((*b).to_owned()),
+            })
+            .collect(),
         restarted: false,
         differs: differs
             .iter()
@@ -293,6 +302,11 @@ fn each_rule_of_validity_speaks_up() {
     );
     let stalled = broken(&|c| c.intervals[20] = interval(20, Phase::Measure, 0.0, 8));
     assert!(stalled.contains(&(Rule::V5, Suspect)), "{stalled:?}");
+    let hung = broken(&|c| {
+        c.intervals[20] = interval(20, Phase::Measure, 0.0, 8);
+        c.status = CellStatus::Truncated;
+    });
+    assert!(hung.contains(&(Rule::V1, Invalid)), "{hung:?}");
     let falling = broken(&|c| {
         for (i, interval_) in c.intervals.iter_mut().enumerate().skip(1) {
             let i = u32::try_from(i).unwrap();
