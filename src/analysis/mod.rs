@@ -39,4 +39,5 @@ pub use analyse::analyse;
 pub use between::{Between, between};
 pub use findings::*;
 pub use next::{reference_cells, refined_cell, soak_cell};
+pub(crate) use stats::p_words;
 pub use unlike::{Part, Unlike, unlike};

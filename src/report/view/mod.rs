@@ -8,7 +8,9 @@ mod model;
 mod summary;
 
 pub use environment::IMPORTANT_VARIABLES;
+pub(super) use ladders::sentence;
 pub use model::*;
+pub(super) use summary::comparisons;
 
 use crate::analysis::Findings;
 use crate::record::Run;
