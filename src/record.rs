@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{Criteria, OpenLoop, Step, Warning};
 use crate::units::{Bytes, Millis, Ratio, Span};
 
+mod start;
+
 pub use crate::latency::Latency;
+pub use start::{SettleStep, StartRecord, WarmupRecord};
 
 /// Which part of a cell an interval belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -449,6 +452,9 @@ pub struct Run {
     pub criteria: Criteria,
     /// Warnings about plan, server and machine.
     pub warnings: Vec<Warning>,
+    /// In what state variants and cells began; missing in run folders of older versions.
+    #[serde(default)]
+    pub starts: Vec<StartRecord>,
     /// The cells in the order of the run.
     pub cells: Vec<CellRecord>,
     /// Signals that could not be read, with the reason (`INNODB_METRICS: access denied`).

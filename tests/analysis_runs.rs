@@ -135,6 +135,7 @@ fn run(mut cells: Vec<CellRecord>, criteria: Criteria) -> Run {
         knee_gain: Ratio(0.2),
         criteria,
         warnings: Vec::new(),
+        starts: Vec::new(),
         cells,
         unavailable: Vec::new(),
     }

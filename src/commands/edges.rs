@@ -101,6 +101,7 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         knee_gain: plan.analysis.knee_gain,
         criteria: plan.criteria.clone(),
         warnings: plan.warnings.clone(),
+        starts: Vec::new(),
         cells: Vec::new(),
         unavailable: Vec::new(),
     }

@@ -4,10 +4,13 @@ mod cell;
 mod comparable;
 mod data;
 mod guard;
+mod level;
 mod measure;
 mod session;
+mod start;
 mod visit;
+mod warmup;
 
-pub use data::outlook;
+pub use data::{identity, outlook};
 pub use guard::outside_window;
 pub use session::{AtScreen, Session, SessionError};

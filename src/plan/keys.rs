@@ -210,6 +210,12 @@ pub static KEYS: &[Key] = &[
         "Start-up options of all variants.",
     )
     .optional("{ innodb_buffer_pool_size = \"128MiB\" }", "the server's defaults"),
+    key(
+        "target.managed.cache",
+        Kind::Boolean,
+        "Keep the loaded data under the user's cache folder (~/.cache/capbench; see `capbench cache`), from where later runs of the same data on the same server program take it instead of loading it. The environment says where (CAPBENCH_CACHE_DIR) and how much (CAPBENCH_CACHE_SIZE, 20GiB).",
+    )
+    .default("true"),
     // dataset
     key("dataset.tables", Kind::Integer { min: 1, max: 1_000_000 }, "Number of tables.").default("16"),
     key(
@@ -271,6 +277,24 @@ pub static KEYS: &[Key] = &[
     )
     .default("\"oltp_point_select\""),
     key("warmup.duration", Kind::Duration { min: 0.0 }, "How long; \"0s\": no warm-up.").default("\"60s\""),
+    key(
+        "warmup.until_level",
+        Kind::Boolean,
+        "Go on after `duration` until the pages that InnoDB reads from its files per second are level over five intervals, or until `limit`.",
+    )
+    .default("false"),
+    key(
+        "warmup.limit",
+        Kind::Duration { min: 0.0 },
+        "With `until_level`: the longest warm-up.",
+    )
+    .default("\"900s\""),
+    key(
+        "warmup.settle",
+        Kind::Duration { min: 0.0 },
+        "Before the warm-up, after data was loaded or put back: how long to wait for each of the buffer pool's own loading, dirty pages, the history list and replica lag to come down; \"0s\": nothing is waited for.",
+    )
+    .default("\"60s\""),
     key(
         "warmup.threads",
         Kind::Integer { min: 1, max: CLIENTS },

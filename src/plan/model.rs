@@ -198,6 +198,8 @@ pub struct Managed {
     pub directory: Option<PathBuf>,
     /// Start-up options, `name` → value (empty: a bare `--name`).
     pub options: Vec<Setting>,
+    /// Keep the loaded data for later runs.
+    pub cache: bool,
 }
 
 /// A variable or option and its value as the plan states it.
@@ -279,8 +281,14 @@ pub enum Reset {
 pub struct Warmup {
     /// The workload; `None`: no warm-up.
     pub workload: Option<Program>,
-    /// How long.
+    /// How long; with `until_level` at least so long.
     pub duration: Span,
+    /// Go on until reads from files are level.
+    pub until_level: bool,
+    /// With `until_level`: how long at most.
+    pub limit: Span,
+    /// Time limit of each thing that is waited for before.
+    pub settle: Span,
     /// Concurrent clients.
     pub threads: u32,
 }

@@ -219,9 +219,23 @@ fn warmup(fields: &Fields, workloads: &Workloads<'_>, problems: &mut Problems) -
     let name = fields.text("warmup.workload").unwrap_or_default();
     let at = fields.at("warmup.workload");
     let workload = workloads.load("warmup.workload", &name, at, problems);
+    let until_level = fields.flag("warmup.until_level");
+    let limit = fields.duration("warmup.limit").unwrap_or_default();
+    if until_level && limit < duration {
+        problems.push(
+            Diagnostic::error(
+                fields.at("warmup.limit").or(fields.at("warmup.duration")),
+                format!("`warmup.limit` of {limit} is shorter than the warm-up's `duration` of {duration}"),
+            )
+            .hint("the warm-up lasts at least `duration` and at most `limit`"),
+        );
+    }
     Warmup {
         workload: workload.filter(|_| !duration.0.is_zero()),
         duration,
+        until_level,
+        limit,
+        settle: fields.duration("warmup.settle").unwrap_or_default(),
         threads: fields.count("warmup.threads"),
     }
 }

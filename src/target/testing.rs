@@ -88,6 +88,7 @@ pub(super) fn plan() -> Plan {
                 binary: None,
                 directory: None,
                 options: Vec::new(),
+                cache: false,
             }),
             database: "bench".to_owned(),
             set: Vec::new(),
@@ -110,6 +111,9 @@ pub(super) fn plan() -> Plan {
         warmup: Warmup {
             workload: None,
             duration: span(0),
+            until_level: false,
+            limit: span(0),
+            settle: span(0),
             threads: 1,
         },
         ladder: Ladder {

@@ -99,6 +99,9 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
         warmup: Warmup {
             workload: None,
             duration: Span(Duration::ZERO),
+            until_level: false,
+            limit: Span(Duration::ZERO),
+            settle: Span(Duration::ZERO),
             threads: 1,
         },
         ladder: Ladder {

@@ -246,6 +246,7 @@ pub(crate) fn run() -> Run {
                 accepted: true,
             },
         ],
+        starts: Vec::new(),
         cells: Vec::new(),
         unavailable: Vec::new(),
     }
