@@ -453,7 +453,7 @@ pub struct Run {
     /// Warnings about plan, server and machine.
     pub warnings: Vec<Warning>,
     /// In what state variants and cells began; missing in run folders of older versions.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<StartRecord>,
     /// The cells in the order of the run.
     pub cells: Vec<CellRecord>,

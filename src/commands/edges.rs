@@ -86,8 +86,13 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         repeats: ladder.repeats,
         warmup: match &plan.warmup.workload {
             Some(program) => {
+                let until = if plan.warmup.until_level {
+                    format!(" and until reads from files are level, at most {}", plan.warmup.limit)
+                } else {
+                    String::new()
+                };
                 format!(
-                    "{} with {} threads for {}",
+                    "{} with {} threads for {}{until}",
                     program.name, plan.warmup.threads, plan.warmup.duration
                 )
             }

@@ -8,7 +8,7 @@ mod kept;
 mod offline;
 mod on_server;
 
-pub(crate) use admission::{admit, open_server_on, within_window};
+pub(crate) use admission::{admit, open_server_on, somebody_to_ask, within_window};
 pub(crate) use dispatch::{dispatch, listen};
 pub(crate) use edges::{close, create_store, finish, new_run, put_back, read_plan};
 pub(crate) use kept::open_for_data;

@@ -17,7 +17,7 @@ use super::rows::{Fields, number};
 use super::{FORMAT, StoreError, latency, rows, tables};
 
 /// Name of the warning that a run read back carries when files of its folder end early.
-const CUT_OFF: &str = "records-cut-off";
+pub const CUT_OFF: &str = "records-cut-off";
 
 /// Reads a run folder. What a crash has cut off is left out and said in a warning named
 /// `records-cut-off` of the run.

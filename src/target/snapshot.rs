@@ -159,6 +159,9 @@ impl Server {
             return Ok(keeping);
         }
         let started = Instant::now();
+        // With everything purged and the change buffer merged: what a fast shutdown leaves of it, each start
+        // from the copy would do again beside the load. The server's own setting comes back with its start.
+        self.control.run("SET GLOBAL innodb_fast_shutdown = 0")?;
         self.close_connections();
         let wish = self.wish();
         let Some(private) = &mut self.private else {

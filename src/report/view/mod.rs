@@ -4,6 +4,7 @@
 mod environment;
 mod ladders;
 mod model;
+mod starts;
 mod summary;
 
 pub use environment::IMPORTANT_VARIABLES;
@@ -23,6 +24,7 @@ pub fn build(run: &Run, findings: &Findings) -> View {
         limits: ladders::limits(findings),
         comparisons: summary::comparisons(findings),
         variants: environment::variants(run),
+        starts: starts::starts(run),
         warnings: summary::warnings(run),
         notes: findings.notes.clone(),
         unavailable: run.unavailable.clone(),
