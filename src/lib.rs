@@ -120,6 +120,7 @@ fn measure(
                     .and_then(|()| report::write_cells(run, &findings, store.dir()).map(|_| ()))
                     .map_err(|error| error.to_string())
             },
+            advisor: &commands::Analyst { plan },
             terminal,
             interrupt,
             resolved: None,

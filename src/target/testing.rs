@@ -125,6 +125,9 @@ pub(super) fn plan() -> Plan {
             events: None,
             interval: span(1),
             repeats: 1,
+            reference: true,
+            refine: false,
+            refine_budget: span(0),
         },
         access: Access {
             distribution: Distribution::Uniform,
@@ -146,9 +149,11 @@ pub(super) fn plan() -> Plan {
             window: None,
             allow_other_clients: false,
         },
+        soak: None,
         criteria: Criteria::default(),
         analysis: AnalysisOptions {
             knee_gain: Ratio(0.2),
+            house: crate::plan::HouseRule::default(),
         },
         report: ReportOptions::default(),
         warnings: Vec::new(),
