@@ -10,7 +10,7 @@ use crate::analysis::Findings;
 use crate::cli::{Exit, RunArgs};
 use crate::plan::{self, Loaded, Reset};
 use crate::probe;
-use crate::record::{Run, RunEnd, WorkloadRecord};
+use crate::record::{Run, RunEnd, RunEvidence, WorkloadRecord};
 use crate::report;
 use crate::store::{self, Store, StoreError};
 use crate::target::{Journal, Server};
@@ -103,6 +103,7 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         warnings: plan.warnings.clone(),
         cells: Vec::new(),
         unavailable: Vec::new(),
+        evidence: RunEvidence::default(),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::interrupt::Interrupt;
 use crate::load::{self, Flow, LoadOutcome, LoadSpec, Observer, Pace};
 use crate::matrix::Cell;
 use crate::plan::{Plan, Step};
-use crate::record::{CellRecord, CellStatus, ClientUsage, Interval, Merged, Phase};
+use crate::record::{CellEvidence, CellRecord, CellStatus, ClientUsage, Interval, Merged, Phase};
 use crate::target::{self, Endpoint};
 use crate::terminal::Terminal;
 use crate::units::{Millis, PerSecond};
@@ -231,6 +231,7 @@ pub(super) fn blank(
         statements: Vec::new(),
         client: ClientUsage::default(),
         differences: Vec::new(),
+        evidence: CellEvidence::default(),
         intervals: Vec::new(),
         server: Vec::new(),
         host: Vec::new(),

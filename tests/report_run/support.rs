@@ -121,6 +121,7 @@ pub(crate) fn cell(
             lateness_max: Some(Millis(1.5)),
         },
         differences: Vec::new(),
+        evidence: capbench::record::CellEvidence::default(),
         intervals,
         server: Vec::new(),
         host: Vec::new(),
@@ -248,6 +249,7 @@ pub(crate) fn run() -> Run {
         ],
         cells: Vec::new(),
         unavailable: Vec::new(),
+        evidence: capbench::record::RunEvidence::default(),
     }
 }
 
