@@ -59,6 +59,7 @@ fn run(args: &RunArgs, terminal: &Terminal, interrupt: &Interrupt) -> Result<Exi
         return Ok(commands::list(&loaded.plan, &cells));
     }
     commands::within_window(&loaded.plan)?;
+    commands::somebody_to_ask(&loaded.plan)?;
     let mut store = commands::create_store(args, &loaded)?;
     let mut run = commands::new_run(&loaded);
     let measured = measure(

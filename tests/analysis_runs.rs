@@ -292,6 +292,11 @@ fn each_rule_of_validity_speaks_up() {
     );
     let stalled = broken(&|c| c.intervals[20] = interval(20, Phase::Measure, 0.0, 8));
     assert!(stalled.contains(&(Rule::V5, Suspect)), "{stalled:?}");
+    let hung = broken(&|c| {
+        c.intervals[20] = interval(20, Phase::Measure, 0.0, 8);
+        c.status = CellStatus::Truncated;
+    });
+    assert!(hung.contains(&(Rule::V1, Invalid)), "{hung:?}");
     let falling = broken(&|c| {
         for (i, interval_) in c.intervals.iter_mut().enumerate().skip(1) {
             let i = u32::try_from(i).unwrap();

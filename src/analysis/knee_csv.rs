@@ -39,6 +39,18 @@ pub enum CsvError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// More fields than the header has columns.
+    #[error(
+        "line {line}: {found} fields under {wanted} columns, so it is not clear which number is which\nhint: write 1234.5, without a decimal comma or thousands separators"
+    )]
+    TooMany {
+        /// Line of the file, from 1.
+        line: u64,
+        /// Fields of the line.
+        found: usize,
+        /// Columns of the header.
+        wanted: usize,
+    },
     /// Rows of more than one ladder.
     #[error(
         "rows of {} {column}s ({}), but a knee is that of one ladder\nhint: keep the header and the rows of one {column}, in a file of their own",
@@ -145,6 +157,13 @@ pub fn read(text: &str) -> Result<CsvLadder, CsvError> {
     let mut notes = Vec::new();
     let mut used = Vec::with_capacity(rows.len());
     for (line, row) in rows {
+        if row.iter().skip(header.len()).any(|cell| !cell.is_empty()) {
+            return Err(CsvError::TooMany {
+                line: *line,
+                found: row.len(),
+                wanted: header.len(),
+            });
+        }
         match unusable(row, &columns) {
             Some(why) => {
                 let threads = row.get(columns.threads).unwrap_or_default();
@@ -420,6 +439,9 @@ mod tests {
         assert!(message("threads,tps\n8,-3\n").contains("`-3`"));
         assert!(message("threads,tps\n0,5\n").contains("at least 1"));
         assert!(message("threads,tps,p95_ms\n1,5,slow\n").contains("p95_ms is `slow`"));
+        // Thousands separators and decimal commas, the most usual of all faults.
+        assert!(message("threads,tps\n8,500\n16,1,234\n").starts_with("line 3: 3 fields under 2"));
+        assert_eq!(read("threads,tps\n8,500,\n").unwrap().points.len(), 1);
     }
 
     #[test]

@@ -20,6 +20,17 @@ pub(crate) fn within_window(plan: &Plan) -> Result<(), Failure> {
     }
 }
 
+/// Refuses a plan that will ask a person when there is nobody to ask: better now than after hours.
+pub(crate) fn somebody_to_ask(plan: &Plan) -> Result<(), Failure> {
+    match plan.variants.iter().find(|variant| variant.operator) {
+        Some(variant) if !Terminal::can_ask() => Err(Failure::input(anyhow!(
+            "variant `{}` is applied by a person (operator = true), but nobody can be asked: standard input is not a terminal\nhint: run it in a terminal, for example under tmux or screen, or let hooks under [target] apply it",
+            variant.name
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Connects, or starts the private server.
 pub(crate) fn open_server(
     plan: &Plan,

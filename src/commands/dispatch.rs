@@ -41,7 +41,7 @@ pub(crate) fn dispatch(
         Command::Prepare { plan, quiet: _ } => prepare(&plan, terminal, interrupt),
         Command::Cleanup { plan } => cleanup(&plan, terminal, interrupt),
         Command::Restore { dir, plan } => restore(&dir, plan.as_deref(), terminal, interrupt),
-        Command::Report { dir, template } => report_again(&dir, template.as_deref()),
+        Command::Report { dir, template } => report_again(&dir, template.as_deref(), terminal),
         Command::Knee { file, gain, json } => knee(&file, &gain, json),
         Command::Workload { command } => workloads(command),
         Command::Grants { plan, flavour } => grants(&plan, flavour),

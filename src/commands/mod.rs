@@ -7,7 +7,7 @@ mod failure;
 mod offline;
 mod on_server;
 
-pub(crate) use admission::{admit, open_server, within_window};
+pub(crate) use admission::{admit, open_server, somebody_to_ask, within_window};
 pub(crate) use dispatch::{dispatch, listen};
 pub(crate) use edges::{close, create_store, finish, new_run, put_back, read_plan};
 pub(crate) use failure::{Failure, session_failure};

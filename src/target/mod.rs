@@ -47,4 +47,4 @@ pub use resolve::resolve;
 pub use run_lock::RunLock;
 pub use server::Server;
 pub use support::{Problem, check_support};
-pub use variables::{REPORTED_VARIABLES, STATE_VARIABLES, same_value};
+pub use variables::{STATE_VARIABLES, same_value};
