@@ -11,9 +11,7 @@ use crate::plan::{Criteria, OpenLoop, Step, Warning};
 use crate::units::{Bytes, Millis, Ratio, Span};
 
 pub use crate::latency::Latency;
-pub use evidence::{
-    CellEvidence, Digest, LadderPlans, PlanStep, RunEvidence, StatementPlan,
-};
+pub use evidence::{CellEvidence, Digest, LadderPlans, PlanStep, RunEvidence, StatementPlan};
 
 /// Which part of a cell an interval belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

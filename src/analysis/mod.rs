@@ -17,7 +17,6 @@ mod rules;
 mod rules_cpu;
 mod signals;
 mod stats;
-mod steady;
 mod swings;
 mod validity;
 

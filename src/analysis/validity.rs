@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::findings::{CellSummary, Reason, Rule, Validity};
 use super::signals::Signals;
-use super::steady;
 use crate::plan::Step;
 use crate::record::{CellRecord, CellStatus};
+use crate::steady;
 use crate::units::Ratio;
 
 /// V2: share of client-seconds in which clients were missing. \[H\]

@@ -3,6 +3,8 @@
 mod cell;
 mod comparable;
 mod data;
+mod evidence;
+mod extend;
 mod guard;
 mod measure;
 mod session;

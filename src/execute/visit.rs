@@ -58,6 +58,9 @@ impl Session<'_> {
         self.warm_up()?;
         for ladder in cells.chunk_by(|a, b| a.workload == b.workload) {
             let mut skipping: Option<String> = None;
+            let plan = self.plan;
+            let program = &plan.ladder.workloads[ladder[0].workload];
+            let plans = self.plans_before(ladder[0].repeat, &variant.name, program);
             for cell in ladder {
                 if self.interrupt.raised() {
                     return Err(SessionError::Interrupted);
@@ -87,6 +90,8 @@ impl Session<'_> {
                     }
                 }
             }
+            self.plans_after(plans, program);
+            self.save()?;
         }
         Ok(RunEnd::Completed)
     }

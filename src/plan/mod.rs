@@ -10,6 +10,7 @@ mod load;
 mod model;
 mod place;
 mod reference;
+mod replicas;
 mod setting;
 mod slug;
 mod suggest;

@@ -9,7 +9,7 @@ use super::wire::{Fields, Wire};
 use super::workloads::Workloads;
 use super::{
     AnalysisOptions, Criteria, DataSize, Dataset, Guard, LoadOptions, OnFailure, Plan, Protocol,
-    ReportOptions, Reset, Warmup, ladder, place, variants,
+    ReportOptions, Reset, Warmup, ladder, place, replicas, variants,
 };
 use crate::units::{Millis, Ratio};
 use crate::workload::{Access, Distribution};
@@ -24,6 +24,7 @@ pub(super) fn validate(wire: &Wire, base: &Path, problems: &mut Problems) -> Pla
     let fields = &wire.plan;
     let target = place::target(fields, base, problems);
     let variants = variants::variants(wire, &target.place, problems);
+    let replicas = replicas::replicas(wire, base, problems);
     let dataset = dataset(fields, problems);
     let workloads = Workloads::new(fields, &dataset, base, problems);
     let accept = accept(fields, problems);
@@ -50,6 +51,7 @@ pub(super) fn validate(wire: &Wire, base: &Path, problems: &mut Problems) -> Pla
         },
         environment: fields.strings("environment"),
         target,
+        replicas,
         dataset,
         warmup,
         ladder,

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use mysql::prelude::Queryable;
 use mysql::Row;
+use mysql::prelude::Queryable;
 
 use crate::record::Digest;
 

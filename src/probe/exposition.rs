@@ -11,9 +11,21 @@ const PLAIN: &[(&str, &str, f64)] = &[
     ("node_procs_blocked", n::BLOCKED, 1.0),
     ("node_load1", n::LOAD1, 1.0),
     ("node_memory_MemAvailable_bytes", n::MEMORY_AVAILABLE, 1.0),
-    ("node_pressure_cpu_waiting_seconds_total", n::PRESSURE_CPU, 1e6),
-    ("node_pressure_io_waiting_seconds_total", n::PRESSURE_IO, 1e6),
-    ("node_pressure_io_stalled_seconds_total", n::PRESSURE_IO_FULL, 1e6),
+    (
+        "node_pressure_cpu_waiting_seconds_total",
+        n::PRESSURE_CPU,
+        1e6,
+    ),
+    (
+        "node_pressure_io_waiting_seconds_total",
+        n::PRESSURE_IO,
+        1e6,
+    ),
+    (
+        "node_pressure_io_stalled_seconds_total",
+        n::PRESSURE_IO_FULL,
+        1e6,
+    ),
     ("node_netstat_Tcp_RetransSegs", n::TCP_RETRANSMITS, 1.0),
     ("node_netstat_Tcp_OutSegs", n::TCP_SENT, 1.0),
 ];
@@ -27,7 +39,11 @@ const DISK: &[(&str, &str, f64)] = &[
     ("node_disk_write_time_seconds_total", n::DISK_WRITE_MS, 1e3),
     ("node_disk_written_bytes_total", n::DISK_WRITE_BYTES, 1.0),
     ("node_disk_io_time_seconds_total", n::DISK_BUSY_MS, 1e3),
-    ("node_disk_io_time_weighted_seconds_total", n::DISK_QUEUE_MS, 1e3),
+    (
+        "node_disk_io_time_weighted_seconds_total",
+        n::DISK_QUEUE_MS,
+        1e3,
+    ),
 ];
 
 /// Figures of a network interface, label `device`.

@@ -61,8 +61,14 @@ pub(super) fn figures(text: &str) -> BTreeMap<String, f64> {
             }
             _ => {
                 if let Some((name, [received, .., sent])) = interface(line) {
-                    put(&format!("{}{name}.{}", n::NET_PREFIX, n::NET_RECEIVED), Some(received));
-                    put(&format!("{}{name}.{}", n::NET_PREFIX, n::NET_SENT), Some(sent));
+                    put(
+                        &format!("{}{name}.{}", n::NET_PREFIX, n::NET_RECEIVED),
+                        Some(received),
+                    );
+                    put(
+                        &format!("{}{name}.{}", n::NET_PREFIX, n::NET_SENT),
+                        Some(sent),
+                    );
                 }
             }
         }
@@ -107,9 +113,12 @@ fn interface(line: &str) -> Option<(&str, [f64; 9])> {
     let (name, rest) = line.trim_start().split_once(':')?;
     let figures: Vec<f64> = rest
         .split_whitespace()
-        .map_while(|word| word.parse().ok())
-        .collect();
-    (figures.len() >= 16 && !name.contains(' '))
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .ok()?;
+    // Lines of /proc/net/snmp look alike.
+    let protocol = ["Ip", "Icmp", "IcmpMsg", "Tcp", "Udp", "UdpLite"].contains(&name);
+    (figures.len() == 16 && !protocol && !name.contains(' '))
         .then(|| figures[..9].try_into().ok())
         .flatten()
         .map(|figures| (name, figures))
@@ -224,17 +233,33 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=33
     #[test]
     fn this_hosts_own_files_are_read_as_the_local_probe_reads_them() {
         let mut text = String::new();
-        for file in ["stat", "loadavg", "meminfo", "diskstats", "net/dev", "net/snmp"] {
+        for file in [
+            "stat",
+            "loadavg",
+            "meminfo",
+            "diskstats",
+            "net/dev",
+            "net/snmp",
+        ] {
             text += &std::fs::read_to_string(format!("/proc/{file}")).unwrap();
         }
         let found = figures(&text);
         let local = super::super::host::Probe::new(None).sample().values;
-        for name in [n::CPU_USER, n::CPUS, n::CONTEXT_SWITCHES, n::MEMORY_AVAILABLE, n::LOAD1] {
+        for name in [
+            n::CPU_USER,
+            n::CPUS,
+            n::CONTEXT_SWITCHES,
+            n::MEMORY_AVAILABLE,
+            n::LOAD1,
+        ] {
             let (a, b) = (found[name], local[name]);
             assert!((a - b).abs() <= 0.2 * b.abs() + 1.0, "{name}: {a} and {b}");
         }
         let nets = |m: &BTreeMap<String, f64>| -> Vec<String> {
-            m.keys().filter(|k| k.ends_with(n::NET_SENT)).cloned().collect()
+            m.keys()
+                .filter(|k| k.ends_with(n::NET_SENT))
+                .cloned()
+                .collect()
         };
         assert_eq!(nets(&found), nets(&local));
     }

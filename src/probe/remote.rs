@@ -176,7 +176,10 @@ fn get(host: &str, port: u16, path: &str) -> Result<String, String> {
     if status.split(' ').nth(1) != Some("200") {
         return Err(format!("it answered `{status}`"));
     }
-    if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+    if head
+        .to_ascii_lowercase()
+        .contains("transfer-encoding: chunked")
+    {
         return Err("it answered in chunks, which HTTP/1.0 does not have".to_owned());
     }
     Ok(body.to_owned())
@@ -273,7 +276,12 @@ mod tests {
         );
         let mut probe = exporter(port);
         let sample = probe.sample().unwrap();
-        assert!(served.join().unwrap().starts_with("GET /metrics HTTP/1.0\r\n"));
+        assert!(
+            served
+                .join()
+                .unwrap()
+                .starts_with("GET /metrics HTTP/1.0\r\n")
+        );
         assert_eq!(sample.values.get(n::RUNNABLE), Some(&4.0));
         assert_eq!(
             probe.unavailable(),

@@ -198,7 +198,8 @@ mod tests {
 
     #[test]
     fn the_worst_of_several_sources_counts() {
-        let source = |lag: &str| row(&[("seconds_behind_master", lag), ("slave_io_running", "Yes")]);
+        let source =
+            |lag: &str| row(&[("seconds_behind_master", lag), ("slave_io_running", "Yes")]);
         assert_eq!(figures(&[source("3"), source("40")])[n::LAG], 40.0);
     }
 }
