@@ -101,8 +101,12 @@ pub(crate) fn summarise(run: &Run, cell: &CellRecord) -> (CellSummary, Signals) 
         dropped: cut.drop,
     });
     let kept_series = &throughputs[cut.drop.min(whole)..];
-    let mut signals = Signals::read(cell, window, totals.rate(totals.done));
-    signals.swing = swings::find(kept_series, usual);
+    let local = run.server.as_ref().is_none_or(|s| s.local);
+    let mut signals = Signals::read(cell, window, totals.rate(totals.done), local);
+    signals.swing = swings::find(kept_series, usual).map(|mut swing| {
+        swing.moves = swings::moving(&cell.server, kept, kept_series);
+        swing
+    });
     let mut summary = figures(cell, &totals, window, closed);
     summary.steadiness = window.map(|_| Steadiness {
         steady: cut.steady,
@@ -119,7 +123,7 @@ pub(crate) fn summarise(run: &Run, cell: &CellRecord) -> (CellSummary, Signals) 
             cell,
             connected: totals.connected,
             signals: &signals,
-            local: run.server.as_ref().is_none_or(|s| s.local),
+            local,
         },
     );
     summary.validity = summary

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::evidence::EvidenceFindings;
 use super::knee::{Confidence, Knee};
 use crate::plan::Step;
 use crate::record::{CellStatus, ErrorCount};
@@ -20,6 +21,8 @@ pub struct Findings {
     pub criteria: Vec<CriterionResult>,
     /// The answer.
     pub headline: Headline,
+    /// What was seen beside the load.
+    pub evidence: EvidenceFindings,
     /// What a reader should know besides.
     pub notes: Vec<String>,
 }
@@ -327,6 +330,8 @@ pub enum Cause {
     LogFlush,
     /// Commits wait for a semi-synchronous replica.
     SemiSync,
+    /// A replica cannot follow.
+    Replication,
     /// Nothing completed for whole intervals, and nothing else explains it.
     Stall,
     /// Cluster flow control.
@@ -364,6 +369,7 @@ impl Cause {
             Self::Redo => "redo log and checkpoints",
             Self::LogFlush => "log flush (fsync, group commit)",
             Self::SemiSync => "semi-synchronous replication",
+            Self::Replication => "replication lag",
             Self::Stall => "stall",
             Self::FlowControl => "cluster flow control",
             Self::TemporaryTables => "temporary tables on disk",

@@ -7,6 +7,7 @@ mod cell;
 mod compare;
 mod criteria;
 mod durability;
+mod evidence;
 mod findings;
 mod headline;
 pub mod knee;
@@ -15,10 +16,15 @@ mod ladder;
 mod limit;
 mod rules;
 mod rules_cpu;
+mod rules_replication;
 mod signals;
 mod stats;
 mod swings;
 mod validity;
 
 pub use analyse::analyse;
+pub use evidence::{
+    CellEvidenceFinding, EvidenceFindings, PlanFinding, ReplicaFinding, SwingFinding,
+};
 pub use findings::*;
+pub use swings::Moving;

@@ -224,7 +224,7 @@ fn machine(summary: &CellSummary, context: &Context<'_>, reasons: &mut Vec<Reaso
     if !context.local
         && let Some(busy) = context
             .signals
-            .cpu_busy()
+            .generator_busy
             .filter(|busy| *busy > CLIENT_BUSY)
     {
         object(format!(
