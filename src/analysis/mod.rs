@@ -28,3 +28,6 @@ pub use evidence::{
 };
 pub use findings::*;
 pub use swings::Moving;
+
+/// Name of the figure that says how long a probe's reading took, milliseconds.
+pub use crate::probe::names::PROBE_MS;

@@ -4,10 +4,12 @@
 mod environment;
 mod ladders;
 mod model;
+mod seen;
 mod summary;
 
 pub use environment::IMPORTANT_VARIABLES;
 pub use model::*;
+pub use seen::{DigestView, DigestsView, PlanView, SeenCellView, SeenView};
 
 use crate::analysis::Findings;
 use crate::record::Run;
@@ -25,6 +27,7 @@ pub fn build(run: &Run, findings: &Findings) -> View {
         variants: environment::variants(run),
         warnings: summary::warnings(run),
         notes: findings.notes.clone(),
+        seen: seen::seen(run, findings),
         unavailable: run.unavailable.clone(),
         open_loop: run.open.is_some(),
         repeats: run.repeats,
