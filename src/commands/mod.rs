@@ -2,6 +2,7 @@
 
 mod admission;
 mod analyst;
+mod compare;
 mod dispatch;
 mod edges;
 mod failure;
