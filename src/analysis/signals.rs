@@ -69,6 +69,8 @@ pub(crate) struct Signals {
     pub(crate) runnable: Option<f64>,
     pub(crate) server_cpu: Option<f64>,
     pub(crate) self_cpu: Option<f64>,
+    /// Of the time that capbench's threads wanted a CPU, the share in which they had none.
+    pub(crate) self_starved: Option<f64>,
     pub(crate) pressure_cpu: Option<f64>,
     pub(crate) pressure_io: Option<f64>,
     /// Of the whole host: other processes switch as well.
@@ -88,6 +90,7 @@ pub(crate) struct Signals {
     pub(crate) buffer_pool_hits: Option<f64>,
     pub(crate) misses_per_transaction: Option<f64>,
     pub(crate) misses_per_second: Option<f64>,
+    pub(crate) misses_per_statement: Option<f64>,
     pub(crate) wait_free_per_second: Option<f64>,
     pub(crate) pending_reads: Option<f64>,
     pub(crate) pending_fsyncs: Option<f64>,
@@ -144,11 +147,17 @@ impl Signals {
             let mut generator = Self::default();
             generator.read_host(span, tps);
             signals.generator_busy = generator.cpu_busy();
+            signals.self_starved = span
+                .rate(host::SELF_WAIT)
+                .zip(span.rate(host::SELF_CPU))
+                .filter(|(waited, used)| waited + used > 0.0)
+                .map(|(waited, used)| waited / (waited + used));
             signals.link = generator.link;
             signals.retransmits = generator.retransmits;
         }
         if let Some(span) = there.as_ref().or(here.as_ref().filter(|_| local)) {
             let (link, retransmits) = (signals.link.take(), signals.retransmits);
+            // capbench's own figures stay the load machine's.
             signals.read_host(span, tps);
             // Both ends of the path count: the fuller link, and what either had to send again.
             signals.link = signals
@@ -228,6 +237,7 @@ impl Signals {
             .and_then(|requests| Some(1.0 - span.delta(server::BUFFER_POOL_READS)? / requests));
         self.misses_per_second = misses;
         self.misses_per_transaction = per(misses, tps);
+        self.misses_per_statement = per(misses, self.questions_per_second.filter(|q| *q > 0.0));
         self.wait_free_per_second = span.rate(server::BUFFER_POOL_WAIT_FREE);
         self.pending_reads = span
             .gauge(server::ASYNC_READS_PENDING)

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Session;
-use crate::plan::HostProbe;
+use crate::plan::{HostProbe, Protocol};
 use crate::probe::{self, digests};
-use crate::record::{LadderPlans, StatementPlan, reason};
+use crate::record::{Flavour, LadderPlans, StatementPlan, reason};
 use crate::target::{self, Endpoint};
 use crate::workload::Program;
 
@@ -60,6 +60,13 @@ impl Session<'_> {
         let look = target::connect(self.server.admin_endpoint(), Some(LIMIT))
             .map_err(|error| format!("statement digests: {}", reason(&error.to_string())))
             .and_then(|mut conn| digests::look(&mut conn, &database));
+        let maria = self.server.identity().flavour == Flavour::MariaDb;
+        if maria && look.is_ok() && self.plan.load.protocol == Protocol::Prepared {
+            self.missing(
+                "statement digests: MariaDB counts no executions of prepared statements (load.protocol = \"text\" would be seen)"
+                    .to_owned(),
+            );
+        }
         match look {
             Ok(look) => Some(look),
             Err(why) => {

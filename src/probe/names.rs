@@ -187,6 +187,8 @@ pub mod host {
     pub const TCP_SENT: &str = "tcp_segments_sent";
     /// CPU seconds of capbench itself.
     pub const SELF_CPU: &str = "self_cpu_seconds";
+    /// Seconds that capbench's threads that are alive were runnable and waited for a CPU, summed.
+    pub const SELF_WAIT: &str = "self_wait_seconds";
     /// Resident memory of capbench, bytes; gauge.
     pub const SELF_RSS: &str = "self_resident_bytes";
     /// CPU seconds of the server process.
