@@ -38,6 +38,8 @@ const NO_GROUP_COMMIT: f64 = 0.90;
 const MANY_CLIENTS: f64 = 8.0;
 /// Log flushes under way on average: someone always waits for one. \[H\]
 const PENDING_FSYNCS: f64 = 0.5;
+/// Clients that wait for their commit, on average. \[H\]
+const COMMITTING: f64 = 0.50;
 /// Connections and prepared statements against their limits (`MySQLTuner`, awesome-prometheus-alerts) \[S\].
 const NEAR_LIMIT: f64 = 0.80;
 /// Temporary tables on disk (`MySQLTuner`) \[S\], from a rate on that matters \[H\].
@@ -524,11 +526,22 @@ impl Diagnosis<'_> {
             (PENDING_FSYNCS, "≥ 0.5 on average"),
             "SHOW GLOBAL STATUS (pending fsyncs)",
         );
-        if alone || pending {
-            // Commits that wait for the disk are the limit only while the CPU is not.
+        let committing = self.weigh(
+            Cause::LogFlush,
+            "clients that wait for their commit",
+            self.step.signals.committing_share.map(percent),
+            (COMMITTING, "≥ 50 %"),
+            "SHOW PROCESSLIST (needs the PROCESS privilege)",
+        );
+        if alone || pending || committing {
+            // Commits that wait for the disk are the limit only while the CPU is not; a CPU that others fill
+            // is not the server's.
             if self
                 .host(self.step.signals.cpu_busy())
                 .is_none_or(|busy| busy < CPU_BUSY)
+                || self
+                    .host(self.step.signals.server_cpu)
+                    .is_some_and(|cpu| cpu < IDLE_SERVER)
             {
                 self.prove(Cause::LogFlush);
             } else {

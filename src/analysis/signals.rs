@@ -94,6 +94,8 @@ pub(crate) struct Signals {
     pub(crate) wait_free_per_second: Option<f64>,
     pub(crate) pending_reads: Option<f64>,
     pub(crate) pending_fsyncs: Option<f64>,
+    /// Share of the clients that wait for their commit.
+    pub(crate) committing_share: Option<f64>,
     pub(crate) checkpoint_fill: Option<f64>,
     pub(crate) log_waits_per_second: Option<f64>,
     pub(crate) fsyncs_per_transaction: Option<f64>,
@@ -249,6 +251,10 @@ impl Signals {
             .into_iter()
             .chain(span.gauge(server::DATA_PENDING_FSYNCS))
             .reduce(f64::max);
+        self.committing_share = per(
+            span.gauge(server::THREADS_COMMITTING),
+            (clients > 0.0).then_some(clients),
+        );
         self.checkpoint_fill = per(
             span.gauge(server::CHECKPOINT_AGE),
             span.last(server::CHECKPOINT_CAPACITY).filter(|c| *c > 0.0),

@@ -106,7 +106,6 @@ impl Found {
             ),
         }
     }
-
 }
 
 /// Runs a plan to its end.

@@ -98,7 +98,7 @@ parameters = ["key"]
         let lab = Lab::new();
         lab.write("thinking.toml", THINKING);
         let watched = format!(
-            "[[replica]]\nname = \"second\"\nhost = \"127.0.0.1\"\nport = {}\n",
+            "[guard]\nallow_other_clients = true\n\n[[replica]]\nname = \"second\"\nhost = \"127.0.0.1\"\nport = {}\n",
             replica.port
         );
         let plan = plan(

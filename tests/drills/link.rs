@@ -156,13 +156,13 @@ fn a_client_on_a_starved_core_is_the_load_generator() {
             &plan(
                 &target(server.port),
                 "",
-                "workloads = [\"oltp_point_select\"]\nthreads = [8, 16, 32]\nmeasure = \"4s\"",
+                "workloads = [\"oltp_point_select\"]\nthreads = [8, 12, 16]\nmeasure = \"3s\"",
             ),
         );
         let whole = lab.command(&["plan.toml", "--out", "run"]);
         let mut command = Command::new("nice");
         command
-            .args(["-n", "19", "taskset", "-c", "0"])
+            .args(["-n", "10", "taskset", "-c", "0"])
             .arg(whole.get_program())
             .args(whole.get_args())
             .current_dir(lab.path(""))
@@ -171,7 +171,7 @@ fn a_client_on_a_starved_core_is_the_load_generator() {
             .stdin(Stdio::null());
         let mut running = lab.start(command);
         running.said("[1/3] oltp_point_select 8 threads");
-        let hogs = Hogs::on("0", 3);
+        let hogs = Hogs::on("0", 2);
         let found = ended(&lab, running);
         drop(hogs);
         found.names(Cause::LoadGenerator);
