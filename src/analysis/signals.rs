@@ -619,6 +619,7 @@ mod tests {
             variant: String::new(),
             workload: String::new(),
             step: crate::plan::Step::Threads(8),
+            kind: crate::record::CellKind::Ladder,
             clients: 8,
             status: crate::record::CellStatus::Completed,
             reason: None,

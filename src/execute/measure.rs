@@ -11,7 +11,7 @@ use super::{Session, SessionError};
 use crate::matrix::Cell;
 use crate::plan::Plan;
 use crate::probe::{self, digests};
-use crate::record::{CellRecord, CellStatus, reason};
+use crate::record::{CellKind, CellRecord, CellStatus, reason};
 use crate::target;
 use crate::units::Span;
 use crate::workload::Program;
@@ -50,14 +50,19 @@ impl Session<'_> {
             }
         };
         self.before_load(program)?;
-        let spec = cell::spec(
+        let mut spec = cell::spec(
             plan,
             self.server.load_endpoint(),
             self.rows(),
             program,
             cell.step,
         );
-        let extension = Extension::of(&plan.ladder);
+        if let (CellKind::Soak, Some(soak)) = (cell.kind, &plan.soak) {
+            spec.measure = soak.duration.0;
+            spec.events = None;
+        }
+        // A soak has its length from the plan: what it looks for is what does not stay steady.
+        let extension = Extension::of(&plan.ladder).filter(|_| cell.kind != CellKind::Soak);
         let digests_before = self.digests();
         let recorder = Mutex::new(self.recorder());
         let released = |at: Instant| {
@@ -165,8 +170,10 @@ fn label(plan: &Plan, cell: &Cell, program: &Program, total: usize) -> Label {
     if plan.variants.len() > 1 {
         text = format!("{text} · {}", plan.variants[cell.variant].name);
     }
-    Label {
-        position: format!("{}/{total}", cell.index),
-        text,
-    }
+    let position = match cell.kind {
+        CellKind::Ladder => format!("{}/{total}", cell.index),
+        // How many of these there will be is not known beforehand.
+        other => other.as_str().to_owned(),
+    };
+    Label { position, text }
 }
