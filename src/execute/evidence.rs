@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Session;
 use crate::plan::{HostProbe, Protocol};
 use crate::probe::{self, digests};
-use crate::record::{Flavour, LadderPlans, StatementPlan, reason};
+use crate::record::{CellRecord, Flavour, LadderPlans, StatementPlan, reason};
 use crate::target::{self, Endpoint};
 use crate::workload::Program;
 
@@ -17,6 +17,27 @@ impl Session<'_> {
     pub(super) fn missing(&mut self, what: String) {
         if !self.run.unavailable.contains(&what) {
             self.run.unavailable.push(what);
+        }
+    }
+
+    /// Puts what the probes brought into a cell's record; `before`: the digests before its load.
+    pub(super) fn keep(
+        &mut self,
+        record: &mut CellRecord,
+        readings: probe::Recording,
+        before: Option<digests::Look>,
+    ) {
+        record.server = readings.server;
+        record.host = readings.host;
+        record.evidence.server_host = readings.server_host;
+        record.evidence.replicas = readings.replicas;
+        for missing in readings.unavailable {
+            self.missing(missing);
+        }
+        if let Some(before) = before
+            && let Some(after) = self.digests()
+        {
+            record.evidence.digests = digests::between(&before, &after);
         }
     }
 
