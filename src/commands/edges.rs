@@ -87,7 +87,10 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         warmup: match &plan.warmup.workload {
             Some(program) => {
                 let until = if plan.warmup.until_level {
-                    format!(" and until reads from files are level, at most {}", plan.warmup.limit)
+                    format!(
+                        " and until reads from files are level, at most {}",
+                        plan.warmup.limit
+                    )
                 } else {
                     String::new()
                 };

@@ -97,9 +97,8 @@ pub(super) fn cache(command: &CacheCommand) -> Result<Exit, Failure> {
         ));
         return Ok(Exit::Passed);
     };
-    let failed = |error: std::io::Error| {
-        Failure::run(anyhow!("{}: {error}", cache.folder().display()))
-    };
+    let failed =
+        |error: std::io::Error| Failure::run(anyhow!("{}: {error}", cache.folder().display()));
     match command {
         CacheCommand::List => {
             let entries = cache.entries().map_err(failed)?;

@@ -11,6 +11,6 @@ mod on_server;
 pub(crate) use admission::{admit, open_server_on, somebody_to_ask, within_window};
 pub(crate) use dispatch::{dispatch, listen};
 pub(crate) use edges::{close, create_store, finish, new_run, put_back, read_plan};
-pub(crate) use kept::open_for_data;
 pub(crate) use failure::{Failure, session_failure};
+pub(crate) use kept::open_for_data;
 pub(crate) use offline::list;

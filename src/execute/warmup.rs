@@ -34,7 +34,10 @@ impl Session<'_> {
             plan.duration
         };
         let time = if plan.until_level {
-            format!("for {} and until reads from files are level, at most {most}", plan.duration)
+            format!(
+                "for {} and until reads from files are level, at most {most}",
+                plan.duration
+            )
         } else {
             format!("for {most}")
         };
@@ -70,8 +73,8 @@ impl Session<'_> {
             least: plan.until_level.then_some(plan.duration.0),
             reads: Mutex::new(Reads::new(&admin)),
         };
-        let outcome = crate::load::run(&spec, &observer, self.interrupt)
-            .map_err(SessionError::Warmup)?;
+        let outcome =
+            crate::load::run(&spec, &observer, self.interrupt).map_err(SessionError::Warmup)?;
         let reads = observer
             .reads
             .into_inner()

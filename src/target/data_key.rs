@@ -137,7 +137,11 @@ mod tests {
     /// A program that says what a server says.
     fn program(folder: &Path, version: &str) -> PathBuf {
         let path = folder.join("mysqld");
-        std::fs::write(&path, format!("#!/bin/sh\necho 'mysqld  Ver {version} for Linux'\n")).unwrap();
+        std::fs::write(
+            &path,
+            format!("#!/bin/sh\necho 'mysqld  Ver {version} for Linux'\n"),
+        )
+        .unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         path
     }
@@ -164,7 +168,10 @@ mod tests {
         let with = |set: Setting| key(&binary, |_, managed| managed.options.push(set));
         assert_eq!(with(setting("max_connections", 5)), Some(base.clone()));
         assert_ne!(with(setting("innodb_page_size", 4096)), Some(base.clone()));
-        assert_ne!(with(setting("some_setting_of_tomorrow", 1)), Some(base.clone()));
+        assert_ne!(
+            with(setting("some_setting_of_tomorrow", 1)),
+            Some(base.clone())
+        );
         let elsewhere = Setting {
             name: "innodb_undo_directory".to_owned(),
             value: SettingValue::Text("/elsewhere".to_owned()),

@@ -419,8 +419,7 @@ fn fill(folder: &Path, from: &Path, key: &DataKey, interrupt: &Interrupt) -> io:
 
 fn manifest(folder: &Path) -> Option<Manifest> {
     let named = folder.file_name()?.to_str()?.to_owned();
-    let manifest: Manifest =
-        serde_json::from_slice(&fs::read(folder.join(MANIFEST)).ok()?).ok()?;
+    let manifest: Manifest = serde_json::from_slice(&fs::read(folder.join(MANIFEST)).ok()?).ok()?;
     (manifest.fingerprint == named).then_some(manifest)
 }
 
@@ -437,7 +436,9 @@ fn checked(folder: &Path, key: &DataKey) -> Result<Bytes, String> {
             .files
             .iter()
             .find(|file| !found.files.contains(file))
-            .map_or("its list of files".into(), |file| file.path.to_string_lossy());
+            .map_or("its list of files".into(), |file| {
+                file.path.to_string_lossy()
+            });
         return Err(format!(
             "{shown} is not as it was made: {changed} is missing or was changed"
         ));
@@ -574,7 +575,10 @@ mod tests {
                 _ => fs::write(data.join("../manifest.json"), "{").unwrap(),
             }
             let why = cache.find(&key("a")).unwrap_err();
-            assert!(why.contains("manifest") || why.contains("not as it was made"), "{why}");
+            assert!(
+                why.contains("manifest") || why.contains("not as it was made"),
+                "{why}"
+            );
             assert!(cache.find(&key("a")).unwrap().is_none(), "{harm}");
         }
     }
@@ -634,7 +638,12 @@ mod tests {
         old("b", 200);
         drop(lab.keep(&cache, "d").unwrap());
         let names = |cache: &Cache| {
-            let mut names: Vec<String> = cache.entries().unwrap().into_iter().map(|e| e.title).collect();
+            let mut names: Vec<String> = cache
+                .entries()
+                .unwrap()
+                .into_iter()
+                .map(|e| e.title)
+                .collect();
             names.sort();
             names
         };

@@ -28,7 +28,10 @@ const LAG: f64 = 0.0;
 
 /// Share of dirty pages above which the server flushes by itself, the lower one first: on the way back it must
 /// not be above the other.
-const DIRTY_LIMITS: [&str; 2] = ["innodb_max_dirty_pages_pct_lwm", "innodb_max_dirty_pages_pct"];
+const DIRTY_LIMITS: [&str; 2] = [
+    "innodb_max_dirty_pages_pct_lwm",
+    "innodb_max_dirty_pages_pct",
+];
 
 /// What a look at the server found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -286,9 +289,13 @@ impl Server {
             seconds: started.elapsed().as_secs_f64(),
             timed_out: false,
             note: Some(match done {
-                Ok(()) => "the data's files are on the disk and no longer in the page cache".to_owned(),
+                Ok(()) => {
+                    "the data's files are on the disk and no longer in the page cache".to_owned()
+                }
                 // A temporary file that the server has just removed, say.
-                Err(error) => format!("not all of the data's files could be dropped from the page cache: {error}"),
+                Err(error) => format!(
+                    "not all of the data's files could be dropped from the page cache: {error}"
+                ),
             }),
         })
     }
@@ -332,12 +339,19 @@ mod tests {
             ("Loading of buffer pool not started", 0.0),
             ("Buffer pool(s) load completed at 261130 17:00:00", 0.0),
             ("Buffer pool(s) load aborted on request", 0.0),
-            ("Cannot open '/d/ib_buffer_pool' for reading: No such file", 0.0),
+            (
+                "Cannot open '/d/ib_buffer_pool' for reading: No such file",
+                0.0,
+            ),
             ("Loading buffer pool(s) from /d/ib_buffer_pool", 1.0),
             ("Loaded 512/8191 pages", 7679.0),
             ("Loaded 8191/8191 pages", 0.0),
         ] {
-            assert_eq!(pages_to_load(words).to_string(), left.to_string(), "{words}");
+            assert_eq!(
+                pages_to_load(words).to_string(),
+                left.to_string(),
+                "{words}"
+            );
         }
     }
 }

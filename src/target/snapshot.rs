@@ -151,7 +151,11 @@ impl Server {
             keeping.copied = self.has_copy();
             return Ok(keeping);
         }
-        if let Some(option) = self.base_options.iter().find(|o| OUTSIDE.contains(&o.name.as_str())) {
+        if let Some(option) = self
+            .base_options
+            .iter()
+            .find(|o| OUTSIDE.contains(&o.name.as_str()))
+        {
             keeping.notes.push(format!(
                 "the data is not copied: `{}` puts files outside the data directory; it is loaded again where it must be put back",
                 option.name
@@ -212,7 +216,10 @@ impl Server {
 
     /// For a start on the files of an earlier run: a file of statements that give its accounts this run's
     /// passwords, as the option that runs it before anybody can connect.
-    pub(super) fn accounts_option(&self, statements: &[String]) -> Result<Option<Setting>, TargetError> {
+    pub(super) fn accounts_option(
+        &self,
+        statements: &[String],
+    ) -> Result<Option<Setting>, TargetError> {
         let (Some(private), true) = (&self.private, self.prepared.strange_accounts) else {
             return Ok(None);
         };
@@ -232,7 +239,9 @@ impl Server {
             std::os::unix::fs::fchown(&file, Some(user), Some(group)).map_err(failed)?;
         }
         // One statement a line: MySQL reads an init_file so.
-        let text = statements.iter().fold(String::new(), |all, sql| all + sql + ";\n");
+        let text = statements
+            .iter()
+            .fold(String::new(), |all, sql| all + sql + ";\n");
         io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)?;
         Ok(Some(Setting {
             name: "init_file".to_owned(),
@@ -308,7 +317,11 @@ fn own_copy(private: &PrivateServer, datadir: &Path, interrupt: &Interrupt) -> i
 }
 
 /// Replaces the data directory of a server that does not run.
-fn put_back(private: &PrivateServer, files: &Path, interrupt: &Interrupt) -> Result<(), TargetError> {
+fn put_back(
+    private: &PrivateServer,
+    files: &Path,
+    interrupt: &Interrupt,
+) -> Result<(), TargetError> {
     let datadir = private.datadir();
     let replace = || -> io::Result<()> {
         let owner = owner(private)?;

@@ -284,7 +284,12 @@ mod tests {
         assert_eq!(a.folders, [PathBuf::from("db"), PathBuf::from("db/#inner")]);
         for file in &a.files {
             let read = |root: &Path| fs::read(root.join(&file.path)).unwrap();
-            assert_eq!(read(from.path()), read(to.path()), "{}", file.path.display());
+            assert_eq!(
+                read(from.path()),
+                read(to.path()),
+                "{}",
+                file.path.display()
+            );
         }
         // A file system without holes makes both sides large.
         assert!(b.space <= a.space + (1 << 20), "{} {}", a.space, b.space);
