@@ -45,7 +45,7 @@ pub(crate) fn dispatch(
         Command::Report { dir, template } => report_again(&dir, template.as_deref(), terminal),
         Command::Knee { file, gain, json } => knee(&file, &gain, json),
         Command::Workload { command } => workloads(command),
-        Command::Cache { command } => cache(&command),
+        Command::Cache { command } => cache(command),
         Command::Grants { plan, flavour } => grants(&plan, flavour),
     }
 }

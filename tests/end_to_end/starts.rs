@@ -56,10 +56,17 @@ fn data_is_kept_between_runs_and_put_back_between_variants() {
             "{report}"
         );
 
-        lab.run(&["cache", "list"])
-            .expect(0)
-            .says("standard version=")
-            .says(".cache/capbench");
+        let list = lab.run(&["cache", "list"]).expect(0).stdout;
+        insta::with_settings!({filters => vec![
+            (r"[\d.]+ [KMG]iB", "[size]"),
+            (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "[time]"),
+            (r"\d+\.\d+\.\d+[^ ]*: standard", "[version]: standard"),
+            (r"/[^ ]*/\.cache/capbench", "[cache]"),
+            (r" +\n", "\n"),
+            (r"  +", "  "),
+        ]}, {
+            insta::assert_snapshot!(list, @"");
+        });
         let second = lab.run(&["plan.toml", "--out", "second"]).expect(0);
         second.says("(kept from an earlier run)");
         assert!(!second.stderr.contains("loading rows"), "{}", second.stderr);
