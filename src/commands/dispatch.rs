@@ -52,7 +52,7 @@ pub(crate) fn dispatch(
         } => compare(&first, &second, out.as_deref(), &despite, terminal),
         Command::Knee { file, gain, json } => knee(&file, &gain, json),
         Command::Workload { command } => workloads(command),
-        Command::Cache { command } => cache(&command),
+        Command::Cache { command } => cache(command),
         Command::Grants { plan, flavour } => grants(&plan, flavour),
     }
 }

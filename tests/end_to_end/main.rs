@@ -8,6 +8,7 @@ mod managed;
 mod refusals;
 #[path = "../support/mod.rs"]
 mod servers;
+mod starts;
 
 use std::path::Path;
 
