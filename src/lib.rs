@@ -100,7 +100,8 @@ fn measure(
 ) -> Result<RunEnd, Failure> {
     let mut journal = Journal::create(&store.journal()).map_err(Failure::run)?;
     let mut server = commands::open_server(plan, &mut journal, terminal, interrupt)?;
-    let end = commands::admit(plan, &mut server, run, terminal).and_then(|_lock| {
+    let end = commands::admit(plan, &mut server, run, terminal).and_then(|()| {
+        commands::hold(plan, &server, &mut journal, run, Some(store.dir()));
         run.settings.extend(
             server
                 .apply_run_settings(&plan.target.set, &mut journal)

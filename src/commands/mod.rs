@@ -6,8 +6,9 @@ mod edges;
 mod failure;
 mod offline;
 mod on_server;
+mod restore;
 
-pub(crate) use admission::{admit, open_server, within_window};
+pub(crate) use admission::{admit, hold, open_server, within_window};
 pub(crate) use dispatch::{dispatch, listen};
 pub(crate) use edges::{close, create_store, finish, new_run, put_back, read_plan};
 pub(crate) use failure::{Failure, session_failure};

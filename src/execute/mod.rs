@@ -5,6 +5,7 @@ mod comparable;
 mod data;
 mod guard;
 mod measure;
+mod sentinel;
 mod session;
 mod visit;
 

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::cell::{self, CellObserver, Label};
-use super::guard::Watch;
+use super::guard::{Watch, outside_window};
+use super::sentinel::Sentinel;
 use super::session::AtScreen;
 use super::{Session, SessionError, data};
 use crate::dataset;
@@ -66,6 +67,12 @@ impl Session<'_> {
                     self.skip(cell, why);
                     continue;
                 }
+                if let Some(why) = outside_window(&self.plan.guard, &jiff::ZonedDateTime::now()) {
+                    let rest = cells.iter().filter(|other| other.index >= cell.index);
+                    rest.for_each(|other| self.skip(other, &format!("not started: {why}")));
+                    return Ok(RunEnd::Stopped(why));
+                }
+                self.server.keep_lock()?;
                 if self.plan.dataset.reset == Reset::PerCell && cell.index > 1 {
                     self.reset()?;
                 }
@@ -155,11 +162,13 @@ impl Session<'_> {
             text: program.name.clone(),
         };
         let admin = self.server.admin_endpoint().clone();
+        let sentinel = Sentinel::start(&self.plan.guard, self.server);
         let observer = CellObserver::new(
             self.terminal,
             &label,
             &admin,
             Watch::new(&self.plan.guard),
+            &sentinel,
             self.server.pid(),
             &|| None,
             &|_| {},
@@ -207,15 +216,13 @@ fn next(plan: &Plan, record: &CellRecord) -> Next {
     let reason = record.reason.clone().unwrap_or_default();
     match record.status {
         // Interrupted: the flag is up, and the loop sees it before the next cell.
-        CellStatus::Completed
-        | CellStatus::Truncated
-        | CellStatus::Skipped
-        | CellStatus::Interrupted => Next::Continue,
+        CellStatus::Completed | CellStatus::Skipped | CellStatus::Interrupted => Next::Continue,
         CellStatus::Stopped => Next::SkipLadder(format!(
             "the guard ended this ladder at {}: {reason}",
             record.step
         )),
-        CellStatus::Failed => match plan.on_failure {
+        // The server did not finish what it had begun: no state to climb further from.
+        CellStatus::Failed | CellStatus::Truncated => match plan.on_failure {
             OnFailure::Continue => Next::Continue,
             OnFailure::NextLadder => Next::SkipLadder(format!(
                 "the step before failed ({}): {reason}",

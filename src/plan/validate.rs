@@ -9,9 +9,9 @@ use super::wire::{Fields, Wire};
 use super::workloads::Workloads;
 use super::{
     AnalysisOptions, Criteria, DataSize, Dataset, Guard, LoadOptions, OnFailure, Plan, Protocol,
-    ReportOptions, Reset, Warmup, ladder, place, variants,
+    ReportOptions, Reset, Risk, Warmup, ladder, place, variants,
 };
-use crate::units::{Millis, Ratio};
+use crate::units::{Millis, PerSecond, Ratio};
 use crate::workload::{Access, Distribution};
 
 type Problems = Vec<Diagnostic>;
@@ -56,7 +56,7 @@ pub(super) fn validate(wire: &Wire, base: &Path, problems: &mut Problems) -> Pla
         access: access(fields),
         load: load(fields),
         variants,
-        guard: guard(fields),
+        guard: guard(fields, problems),
         criteria: criteria(fields, problems),
         analysis: AnalysisOptions {
             knee_gain: Ratio(fields.number("analysis.knee_gain").unwrap_or_default()),
@@ -269,14 +269,48 @@ fn latency(fields: &Fields, path: &str) -> Option<Millis> {
         .map(|span| Millis(span.seconds() * 1e3))
 }
 
-fn guard(fields: &Fields) -> Guard {
+fn guard(fields: &Fields, problems: &mut Problems) -> Guard {
     Guard {
         max_p95: latency(fields, "guard.max_p95"),
         max_errors: fields.number("guard.max_errors").map(Ratio),
         max_server_cpu: fields.number("guard.max_server_cpu").map(Ratio),
         window: fields.window("guard.window"),
-        allow_other_clients: fields.flag("guard.allow_other_clients"),
+        max_threads_running: fields
+            .integer("guard.max_threads_running")
+            .and_then(|n| u64::try_from(n).ok()),
+        max_slow_queries: fields.number("guard.max_slow_queries").map(PerSecond),
+        max_replica_lag: fields.duration("guard.max_replica_lag"),
+        max_disk_utilisation: fields.number("guard.max_disk_utilisation").map(Ratio),
+        min_disk_free: fields.number("guard.min_disk_free").map(Ratio),
+        acknowledge: acknowledge(fields, problems),
     }
+}
+
+fn acknowledge(fields: &Fields, problems: &mut Problems) -> Vec<Risk> {
+    let path = "guard.acknowledge";
+    let items = fields.texts(path);
+    let known: Vec<&str> = Risk::ALL.iter().map(|risk| risk.name()).collect();
+    for (i, item) in items.iter().enumerate() {
+        if Risk::named(&item.value).is_none() {
+            let meant = super::suggest::nearest(&item.value, known.iter().copied());
+            problems.push(
+                Diagnostic::error(
+                    item.at.clone(),
+                    format!("`{path}`: there is no danger `{}`", item.value),
+                )
+                .hint(match meant {
+                    Some(name) => format!("did you mean `{name}`?"),
+                    None => format!("the names are {}", known.join(", ")),
+                }),
+            );
+        } else if let Some(first) = items[..i].iter().find(|e| e.value == item.value) {
+            problems.push(twice(path, &item.value, item, first));
+        }
+    }
+    items
+        .iter()
+        .filter_map(|item| Risk::named(&item.value))
+        .collect()
 }
 
 fn criteria(fields: &Fields, problems: &mut Problems) -> Criteria {

@@ -9,9 +9,12 @@ use super::connect::Control;
 use super::hooks::Unattended;
 use super::identity;
 use super::journal::{Journal, Undo};
+use super::lease::{self, Held};
 use super::locate::Binary;
 use super::managed::PrivateServer;
 use super::preflight::private_limits;
+use super::run_lock::RunLock;
+use super::undo::Overtaken;
 use super::variables::{self, settings_only};
 use super::{Endpoint, Secret, TargetError, resolve};
 use crate::interrupt::Interrupt;
@@ -63,6 +66,12 @@ pub struct Server {
     pub(super) baseline: Option<BTreeMap<String, String>>,
     /// Everything is being put back: the user's wish to end must not cut that short.
     pub(super) restoring: bool,
+    /// What happens to variables that someone else has set meanwhile.
+    pub(super) overtaken: Overtaken,
+    /// No other capbench works on this server.
+    lock: Option<RunLock>,
+    /// The lock was taken, and is to be kept.
+    locked: bool,
     raised: Vec<AppliedSetting>,
     private_entry: Option<u64>,
     closed: bool,
@@ -82,7 +91,7 @@ impl Server {
     ) -> Result<Self, TargetError> {
         match &plan.target.place {
             Place::Server(place) => {
-                let (load, admin) = resolve(plan)?;
+                let (load, admin) = resolve(plan).map_err(TargetError::into_input)?;
                 let mut server = Self::new(plan, load, admin, None, interrupt);
                 server.hooks = place.hooks.clone();
                 server.identify()?;
@@ -120,6 +129,9 @@ impl Server {
             before_variants: BTreeMap::new(),
             baseline: None,
             restoring: false,
+            overtaken: Overtaken::default(),
+            lock: None,
+            locked: false,
             raised: Vec::new(),
             private_entry: None,
             closed: false,
@@ -132,7 +144,17 @@ impl Server {
         journal: &mut Journal,
         interrupt: &Interrupt,
     ) -> Result<Self, TargetError> {
-        let binary = Binary::find(managed.binary.as_deref())?;
+        let binary = Binary::find(managed.binary.as_deref()).map_err(TargetError::into_input)?;
+        if let Some(folder) = managed
+            .directory
+            .as_deref()
+            .filter(|folder| !folder.is_dir())
+        {
+            return Err(TargetError::Input(format!(
+                "`target.managed.directory` = {} is no folder\nhint: make it, or leave the key out",
+                folder.display()
+            )));
+        }
         let private = PrivateServer::new(
             binary,
             managed.directory.as_deref(),
@@ -317,12 +339,62 @@ impl Server {
         &self.admin
     }
 
-    /// The id of capbench's own control session, if it is open.
-    pub(super) fn control_connection_id(&mut self) -> Option<u64> {
-        self.control
-            .conn()
-            .ok()
-            .map(|conn| u64::from(conn.connection_id()))
+    /// Decides what happens to variables that someone else has set since capbench did.
+    pub fn when_overtaken(&mut self, overtaken: Overtaken) {
+        self.overtaken = overtaken;
+    }
+
+    /// No other capbench on this server from here on; a private server has no other.
+    ///
+    /// # Errors
+    /// Another capbench holds the lock; the server does not answer.
+    pub fn lock(&mut self) -> Result<(), TargetError> {
+        if self.private.is_none() && self.lock.is_none() {
+            self.lock = Some(RunLock::take(&self.admin)?);
+            self.locked = true;
+        }
+        Ok(())
+    }
+
+    /// Takes the lock again where it was lost: it goes with its connection, as in a restart. A server that
+    /// does not answer is left to whoever needs it.
+    ///
+    /// # Errors
+    /// Another capbench has come in between.
+    pub fn keep_lock(&mut self) -> Result<(), TargetError> {
+        if !self.locked {
+            return Ok(());
+        }
+        if self.lock.as_mut().is_some_and(|lock| !lock.holds()) {
+            self.lock = None;
+        }
+        match self.lock() {
+            Err(error @ TargetError::Unsupported(_)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// The changes that runs hold on this server, by the leases that the account can see.
+    ///
+    /// # Errors
+    /// The server does not answer; a lease cannot be read.
+    pub fn held(&mut self) -> Result<Vec<Held>, TargetError> {
+        if self.private.is_some() {
+            return Ok(Vec::new());
+        }
+        lease::held(&mut self.control)
+    }
+
+    /// Ids of capbench's own sessions.
+    pub(super) fn own_connections(&mut self) -> Vec<u64> {
+        let control = self.control.conn().ok().map(|conn| conn.connection_id());
+        let handed = self.handed.open_connection_id();
+        let lock = self.lock.as_ref().map(RunLock::connection_id);
+        [control, handed, lock]
+            .into_iter()
+            .flatten()
+            .map(u64::from)
+            .collect()
     }
 
     /// Who the server is, as found when it was opened.
@@ -464,7 +536,7 @@ impl Server {
             self.control.close();
             let last = match self.uptime() {
                 // Uptime counts whole seconds.
-                Ok(uptime) if uptime <= since.elapsed().as_secs() + 1 => return Ok(()),
+                Ok(uptime) if uptime <= since.elapsed().as_secs() + 1 => return self.keep_lock(),
                 Ok(uptime) => format!("it answers, but has been up for {uptime} s"),
                 Err(error) => error.to_string(),
             };

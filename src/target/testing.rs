@@ -140,7 +140,12 @@ pub(super) fn plan() -> Plan {
             max_errors: None,
             max_server_cpu: None,
             window: None,
-            allow_other_clients: false,
+            max_threads_running: None,
+            max_slow_queries: None,
+            max_replica_lag: None,
+            max_disk_utilisation: None,
+            min_disk_free: None,
+            acknowledge: Vec::new(),
         },
         criteria: Criteria::default(),
         analysis: AnalysisOptions {

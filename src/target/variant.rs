@@ -139,6 +139,8 @@ impl Server {
                 name: names.join(" "),
                 undo: Undo::Hook,
                 restart: true,
+                asked: None,
+                took: None,
             });
             self.run_apply_hook(&variant.name, &options)?;
         }
@@ -286,6 +288,8 @@ impl Server {
             name: variant.name.clone(),
             undo,
             restart: false,
+            asked: None,
+            took: None,
         });
         let mut request = format!(
             "variant `{}`: start the server with {wanted}{}",

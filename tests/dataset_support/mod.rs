@@ -136,7 +136,12 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
             max_errors: None,
             max_server_cpu: None,
             window: None,
-            allow_other_clients: false,
+            max_threads_running: None,
+            max_slow_queries: None,
+            max_replica_lag: None,
+            max_disk_utilisation: None,
+            min_disk_free: None,
+            acknowledge: Vec::new(),
         },
         criteria: Criteria::default(),
         analysis: AnalysisOptions {
