@@ -58,6 +58,7 @@ fn run(args: &RunArgs, terminal: &Terminal, interrupt: &Interrupt) -> Result<Exi
     if args.list {
         return Ok(commands::list(&loaded.plan, &cells));
     }
+    commands::check_template(&loaded.plan)?;
     commands::within_window(&loaded.plan)?;
     let mut store = commands::create_store(args, &loaded)?;
     let mut run = commands::new_run(&loaded);

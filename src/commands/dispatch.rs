@@ -2,10 +2,11 @@
 
 use anyhow::anyhow;
 
+use super::check::check;
 use super::edges::read_plan;
 use super::failure::Failure;
 use super::offline::{knee, list, report_again, workloads};
-use super::on_server::{check, cleanup, grants, prepare};
+use super::on_server::{cleanup, grants, prepare};
 use super::restore::restore;
 use crate::cli::{Command, Exit};
 use crate::interrupt::Interrupt;

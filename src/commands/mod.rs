@@ -1,6 +1,7 @@
 //! The commands beside the run, and the run's edges.
 
 mod admission;
+mod check;
 mod dispatch;
 mod edges;
 mod failure;
@@ -10,6 +11,6 @@ mod restore;
 
 pub(crate) use admission::{admit, hold, open_server, within_window};
 pub(crate) use dispatch::{dispatch, listen};
-pub(crate) use edges::{close, create_store, finish, new_run, put_back, read_plan};
+pub(crate) use edges::{check_template, close, create_store, finish, new_run, put_back, read_plan};
 pub(crate) use failure::{Failure, session_failure};
 pub(crate) use offline::list;

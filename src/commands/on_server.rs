@@ -1,4 +1,4 @@
-//! The commands that ask a server: check, prepare, cleanup, grants.
+//! The commands that ask a server: prepare, cleanup, grants.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,41 +10,12 @@ use super::edges::{new_run, read_plan};
 use super::failure::{Failure, session_failure};
 use crate::cli::{Exit, FlavourArg};
 use crate::dataset;
-use crate::execute::{self, Session};
+use crate::execute::Session;
 use crate::interrupt::Interrupt;
-use crate::matrix;
 use crate::plan::{self, Loaded, Plan};
 use crate::record::Flavour;
 use crate::target::{self, Journal};
 use crate::terminal::Terminal;
-
-/// `capbench check`.
-pub(super) fn check(
-    path: &Path,
-    terminal: &Terminal,
-    interrupt: &Interrupt,
-) -> Result<Exit, Failure> {
-    let loaded = read_plan(Some(path))?;
-    let plan = &loaded.plan;
-    if let Some(why) = execute::outside_window(&plan.guard, &jiff::ZonedDateTime::now()) {
-        terminal.say(format_args!("note: {why}; a run would be refused now"));
-    }
-    let mut journal = Journal::in_memory();
-    let mut server = open_server(plan, &mut journal, terminal, interrupt)?;
-    let mut run = new_run(&loaded);
-    let admitted = admit(plan, &mut server, &mut run, terminal)
-        .and_then(|()| execute::outlook(plan, &mut server, terminal).map_err(session_failure));
-    let closed = server.close(&mut journal).map_err(Failure::run);
-    let outlook = admitted?;
-    closed?;
-    let estimate = matrix::estimate(plan);
-    Terminal::data(&format!(
-        "{outlook}\nok: {} cells, about {}; nothing was changed",
-        matrix::cells(plan).len(),
-        estimate.duration
-    ));
-    Ok(Exit::Passed)
-}
 
 /// `capbench prepare`.
 pub(super) fn prepare(

@@ -6,6 +6,7 @@ mod existing;
 mod loader;
 mod marker;
 mod ownership;
+mod planned;
 mod prepare;
 mod progress;
 mod rows;
@@ -16,6 +17,7 @@ mod verify;
 
 pub use error::DatasetError;
 pub use ownership::{Cleaned, cleanup};
+pub use planned::{planned, planned_reset};
 pub use prepare::{describe, mark_dirty, prepare, reset, tables_needed, wants_local_infile};
 pub use progress::{Progress, Silent};
 pub use schema::table_prefix;

@@ -11,5 +11,5 @@ mod terminal;
 pub mod view;
 
 pub use files::{ReportError, Written, write, write_cells};
-pub use render::{MARKDOWN_TEMPLATE, RenderError, render_markdown};
+pub use render::{MARKDOWN_TEMPLATE, RenderError, check_template, render_markdown};
 pub use terminal::terminal_table;

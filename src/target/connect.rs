@@ -201,7 +201,7 @@ impl Control {
 }
 
 /// A column as text; binary data is read as UTF-8 with replacement, NULL is `None`.
-fn text(value: Option<&mysql::Value>) -> Option<String> {
+pub(super) fn text(value: Option<&mysql::Value>) -> Option<String> {
     match value? {
         mysql::Value::NULL => None,
         mysql::Value::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),

@@ -15,7 +15,7 @@ use crate::servers::{self, External, is_mariadb};
 const LOAD_SECRET: &str = "l0ad-Secret!x1";
 const ADMIN_SECRET: &str = "adm1n-Secret!y2";
 
-fn plan(external: &External, rest: &str) -> String {
+pub(crate) fn plan(external: &External, rest: &str) -> String {
     format!(
         r#"name = "theirs"
 accept = ["same-host", "short-steps", "few-tables", "small-data", "fits-page-cache"]
@@ -49,7 +49,7 @@ interval = "200ms"
     )
 }
 
-const LADDER: &str = r#"workloads = ["oltp_read_write"]
+pub(crate) const LADDER: &str = r#"workloads = ["oltp_read_write"]
 threads = [1, 2]
 measure = "600ms"
 
@@ -60,7 +60,7 @@ name = "baseline"
 name = "no flush"
 set = { innodb_flush_log_at_trx_commit = 2 }"#;
 
-fn command(lab: &Lab, args: &[&str]) -> Command {
+pub(crate) fn command(lab: &Lab, args: &[&str]) -> Command {
     let mut command = lab.command(args);
     command
         .env("BENCH_PASSWORD", LOAD_SECRET)
@@ -68,12 +68,12 @@ fn command(lab: &Lab, args: &[&str]) -> Command {
     command
 }
 
-fn run(lab: &Lab, args: &[&str]) -> Ended {
+pub(crate) fn run(lab: &Lab, args: &[&str]) -> Ended {
     lab.start(command(lab, args)).wait()
 }
 
 /// Runs what `capbench grants` prints, with the passwords filled in, as its user would.
-fn make_accounts(lab: &Lab, external: &External, binary: &Path) {
+pub(crate) fn make_accounts(lab: &Lab, external: &External, binary: &Path) {
     let flavour = if is_mariadb(binary) {
         "mariadb"
     } else {
@@ -105,7 +105,7 @@ fn make_accounts(lab: &Lab, external: &External, binary: &Path) {
     }
 }
 
-fn variables(external: &External) -> BTreeMap<String, String> {
+pub(crate) fn variables(external: &External) -> BTreeMap<String, String> {
     external
         .root()
         .query("SHOW GLOBAL VARIABLES")
@@ -115,7 +115,7 @@ fn variables(external: &External) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn tables(external: &External) -> Vec<String> {
+pub(crate) fn tables(external: &External) -> Vec<String> {
     external
         .root()
         .query("SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE table_schema IN ('bench_db', 'orders') ORDER BY 1")
@@ -123,7 +123,7 @@ fn tables(external: &External) -> Vec<String> {
 }
 
 /// Tables of someone else, one of them with a name as if it were ours.
-fn make_foreign(external: &External) {
+pub(crate) fn make_foreign(external: &External) {
     let mut root = external.root();
     for sql in [
         "CREATE DATABASE IF NOT EXISTS bench_db",
@@ -138,7 +138,7 @@ fn make_foreign(external: &External) {
     }
 }
 
-const FOREIGN: [&str; 3] = ["bench_db.customers", "bench_db.sbtest99", "orders.sbtest1"];
+pub(crate) const FOREIGN: [&str; 3] = ["bench_db.customers", "bench_db.sbtest99", "orders.sbtest1"];
 
 fn assert_no_secret(name: &str, content: &[u8]) {
     let text = String::from_utf8_lossy(content);
