@@ -40,10 +40,10 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    passed (also: no limit found up to the last step, with a warning)
   1    a criterion of the plan failed or could not be tested
-  2    the plan or the command line is wrong, or a file, variable or program that they name is missing; no server
-       was asked
-  3    refused before anything was changed because of what was found on the server, or the run failed: server,
-       network, disk, or a fault of capbench
+  2    the plan or the command line is wrong, or a file, variable or program that it names is
+       missing; no server was asked
+  3    refused because of what was found on the server, before anything was changed; or the run
+       failed: server, network, disk, or a fault of capbench
   4    the run ended but cannot be relied on: a deciding cell is invalid, or the guard stopped it
   130  interrupted (Ctrl-C); what was measured is in the report, the server was put back.
        A second Ctrl-C ends at once and puts nothing back: see `capbench restore`";

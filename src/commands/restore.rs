@@ -74,7 +74,7 @@ fn from_folder(
     if let Some(held) = held.into_iter().find(|held| held.run == journal.run()) {
         journal.hold(lease_of(&server, &held));
     }
-    put_back(server, journal, pending, overtaken, terminal, interrupt)
+    put_back(server, journal, &pending, overtaken, terminal, interrupt)
 }
 
 fn from_server(
@@ -107,7 +107,7 @@ fn from_server(
         exit = put_back(
             server,
             journal,
-            held.entries,
+            &held.entries,
             overtaken,
             terminal,
             interrupt,
@@ -123,19 +123,19 @@ fn lease_of(server: &Server, held: &Held) -> Lease {
 fn put_back(
     mut server: Server,
     mut journal: Journal,
-    pending: Vec<Entry>,
+    pending: &[Entry],
     overtaken: Overtaken,
     terminal: &Terminal,
     interrupt: &Interrupt,
 ) -> Result<Exit, Failure> {
     server.when_overtaken(overtaken);
-    server.adopt(pending.clone());
+    server.adopt(pending.to_vec());
     let restored = server.restore(&mut journal, &AtScreen(terminal, interrupt));
     // What could not be put back now is not tried twice.
     server.adopt(Vec::new());
     let closed = server.close(&mut journal);
     restored.and(closed).map_err(Failure::run)?;
-    Ok(said(&pending))
+    Ok(said(pending))
 }
 
 fn said(pending: &[Entry]) -> Exit {

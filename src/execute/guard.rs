@@ -102,7 +102,9 @@ impl<'p> Watch<'p> {
     /// The time that is judged, to the tenth of a second.
     fn seconds(&self) -> Span {
         let seconds: f64 = self.recent.iter().map(|seen| seen.seconds).sum();
-        Span(Duration::from_millis((seconds * 10.0).round() as u64 * 100))
+        Span(Duration::from_secs_f64(
+            (seconds * 10.0).round().max(0.0) / 10.0,
+        ))
     }
 }
 

@@ -123,7 +123,7 @@ impl Watcher {
         let mut look = Look {
             at: self.started.elapsed().as_secs_f64(),
             disk_busy_millis: self.device.as_deref().and_then(target::busy_millis),
-            disk_free: target::space(self.local, &self.datadir).map(|space| space.free_share()),
+            disk_free: target::space(self.local, &self.datadir).map(target::DiskSpace::free_share),
             ..Look::default()
         };
         if self.conn.is_none()
@@ -324,20 +324,20 @@ mod tests {
             max_disk_utilisation: Some(Ratio(0.9)),
             ..guard()
         };
-        let rates = |slow: f64, busy: f64| {
-            looks(|n| Look {
-                slow_queries: Some((n * slow) as u64),
-                disk_busy_millis: Some((n * busy) as u64),
-                ..Look::default()
-            })
+        let rates = |slow: u64, busy: u64| -> Vec<Look> {
+            (0..5_u32)
+                .map(|n| Look {
+                    at: f64::from(n),
+                    slow_queries: Some(u64::from(n) * slow),
+                    disk_busy_millis: Some(u64::from(n) * busy),
+                    ..Look::default()
+                })
+                .collect()
         };
-        assert_eq!(judge(&guard, &rates(2.0, 900.0)), None);
+        assert_eq!(judge(&guard, &rates(2, 900)), None);
+        assert!(judge(&guard, &rates(3, 0)).is_some_and(|why| why.contains("max_slow_queries")));
         assert!(
-            judge(&guard, &rates(3.0, 0.0)).is_some_and(|why| why.contains("max_slow_queries"))
-        );
-        assert!(
-            judge(&guard, &rates(0.0, 950.0))
-                .is_some_and(|why| why.contains("max_disk_utilisation"))
+            judge(&guard, &rates(0, 950)).is_some_and(|why| why.contains("max_disk_utilisation"))
         );
     }
 

@@ -9,7 +9,6 @@ use super::connect::Control;
 use super::hooks::Unattended;
 use super::identity;
 use super::journal::{Journal, Undo};
-use super::lease::{self, Held};
 use super::locate::Binary;
 use super::managed::PrivateServer;
 use super::preflight::private_limits;
@@ -44,7 +43,7 @@ pub struct Server {
     /// capbench's own statements; limited in time.
     pub(super) control: Control,
     /// Handed out by [`Server::admin`]; statements may take long.
-    handed: Control,
+    pub(super) handed: Control,
     pub(super) identity: ServerIdentity,
     pub(super) private: Option<PrivateServer>,
     pub(super) hooks: Hooks,
@@ -69,9 +68,9 @@ pub struct Server {
     /// What happens to variables that someone else has set meanwhile.
     pub(super) overtaken: Overtaken,
     /// No other capbench works on this server.
-    lock: Option<RunLock>,
+    pub(super) lock: Option<RunLock>,
     /// The lock was taken, and is to be kept.
-    locked: bool,
+    pub(super) locked: bool,
     raised: Vec<AppliedSetting>,
     private_entry: Option<u64>,
     closed: bool,
@@ -337,64 +336,6 @@ impl Server {
     /// How control connections connect.
     pub fn admin_endpoint(&self) -> &Endpoint {
         &self.admin
-    }
-
-    /// Decides what happens to variables that someone else has set since capbench did.
-    pub fn when_overtaken(&mut self, overtaken: Overtaken) {
-        self.overtaken = overtaken;
-    }
-
-    /// No other capbench on this server from here on; a private server has no other.
-    ///
-    /// # Errors
-    /// Another capbench holds the lock; the server does not answer.
-    pub fn lock(&mut self) -> Result<(), TargetError> {
-        if self.private.is_none() && self.lock.is_none() {
-            self.lock = Some(RunLock::take(&self.admin)?);
-            self.locked = true;
-        }
-        Ok(())
-    }
-
-    /// Takes the lock again where it was lost: it goes with its connection, as in a restart. A server that
-    /// does not answer is left to whoever needs it.
-    ///
-    /// # Errors
-    /// Another capbench has come in between.
-    pub fn keep_lock(&mut self) -> Result<(), TargetError> {
-        if !self.locked {
-            return Ok(());
-        }
-        if self.lock.as_mut().is_some_and(|lock| !lock.holds()) {
-            self.lock = None;
-        }
-        match self.lock() {
-            Err(error @ TargetError::Unsupported(_)) => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    /// The changes that runs hold on this server, by the leases that the account can see.
-    ///
-    /// # Errors
-    /// The server does not answer; a lease cannot be read.
-    pub fn held(&mut self) -> Result<Vec<Held>, TargetError> {
-        if self.private.is_some() {
-            return Ok(Vec::new());
-        }
-        lease::held(&mut self.control)
-    }
-
-    /// Ids of capbench's own sessions.
-    pub(super) fn own_connections(&mut self) -> Vec<u64> {
-        let control = self.control.conn().ok().map(|conn| conn.connection_id());
-        let handed = self.handed.open_connection_id();
-        let lock = self.lock.as_ref().map(RunLock::connection_id);
-        [control, handed, lock]
-            .into_iter()
-            .flatten()
-            .map(u64::from)
-            .collect()
     }
 
     /// Who the server is, as found when it was opened.
