@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::findings::{CellSummary, Reason, Rule, Validity};
 use super::signals::Signals;
-use super::steady;
 use crate::plan::Step;
 use crate::record::{CellRecord, CellStatus};
+use crate::steady;
 use crate::units::Ratio;
 
 /// V2: share of client-seconds in which clients were missing. \[H\]
@@ -89,6 +89,14 @@ fn ran(summary: &CellSummary, cell: &CellRecord, reasons: &mut Vec<Reason>) {
         .map_or_else(String::new, |why| format!(": {why}"));
     match cell.status {
         CellStatus::Completed => {}
+        // Slow ends are slow; a server that also stood still hung, and its rate is that of the hang.
+        CellStatus::Truncated if summary.stalls > 0 => object(
+            Validity::Invalid,
+            format!(
+                "the server hung: nothing completed for {:.1} s, and transactions in flight at its end had to be killed{because}",
+                summary.longest_stall
+            ),
+        ),
         CellStatus::Truncated => object(
             Validity::Suspect,
             format!("transactions in flight at its end had to be killed{because}"),
@@ -216,7 +224,7 @@ fn machine(summary: &CellSummary, context: &Context<'_>, reasons: &mut Vec<Reaso
     if !context.local
         && let Some(busy) = context
             .signals
-            .cpu_busy()
+            .generator_busy
             .filter(|busy| *busy > CLIENT_BUSY)
     {
         object(format!(

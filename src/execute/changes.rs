@@ -29,6 +29,7 @@ pub fn changes(plan: &Plan, server: &mut Server) -> Result<String, SessionError>
     for (name, changes) in &settings.variants {
         section(&mut text, &format!("variant `{name}`"), changes);
     }
+    section(&mut text, "before each warm-up", &settings.settle);
     let writers: Vec<&str> = plan
         .ladder
         .workloads

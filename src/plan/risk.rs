@@ -1,6 +1,9 @@
 //! Dangers that a run refuses until the plan's author has taken each on by its name.
 
 use super::Guard;
+use super::diagnostic::Diagnostic;
+use super::validate::twice;
+use super::wire::Fields;
 
 /// A danger that is found before anything is changed. What cannot be seen is one of its own: it is not
 /// "nothing there".
@@ -90,6 +93,34 @@ impl Guard {
     pub fn acknowledges(&self, risk: Risk) -> bool {
         self.acknowledge.contains(&risk)
     }
+}
+
+/// The dangers that a plan takes on.
+pub(super) fn acknowledge(fields: &Fields, problems: &mut Vec<Diagnostic>) -> Vec<Risk> {
+    let path = "guard.acknowledge";
+    let items = fields.texts(path);
+    let known: Vec<&str> = Risk::ALL.iter().map(|risk| risk.name()).collect();
+    for (i, item) in items.iter().enumerate() {
+        if Risk::named(&item.value).is_none() {
+            let meant = super::suggest::nearest(&item.value, known.iter().copied());
+            problems.push(
+                Diagnostic::error(
+                    item.at.clone(),
+                    format!("`{path}`: there is no danger `{}`", item.value),
+                )
+                .hint(match meant {
+                    Some(name) => format!("did you mean `{name}`?"),
+                    None => format!("the names are {}", known.join(", ")),
+                }),
+            );
+        } else if let Some(first) = items[..i].iter().find(|e| e.value == item.value) {
+            problems.push(twice(path, &item.value, item, first));
+        }
+    }
+    items
+        .iter()
+        .filter_map(|item| Risk::named(&item.value))
+        .collect()
 }
 
 #[cfg(test)]

@@ -90,6 +90,11 @@ pub enum TargetError {
         /// The statement that would put it back.
         former: String,
     },
+    /// A change could not be noted on the server first, so that it was not made.
+    #[error(
+        "the server is not changed, since the change cannot be noted on it first: {0}\nhint: `capbench grants PLAN` prints the rights that the account of the control connections needs; a server that refuses writes cannot be tested with changed settings"
+    )]
+    NotNoted(String),
     /// The operator declined.
     #[error("the operator did not make the change of variant `{0}`")]
     Declined(String),
@@ -115,6 +120,11 @@ impl TargetError {
             Self::File { .. } | Self::Private(_) => Self::Input(self.to_string()),
             other => other,
         }
+    }
+
+    /// Whether the server's settings stay as they are because the account may not change or note them.
+    pub(super) fn is_refusal(&self) -> bool {
+        self.code().is_some() || matches!(self, Self::NotNoted(_))
     }
 
     /// The server's error code, if the server refused a statement.

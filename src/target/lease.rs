@@ -248,9 +248,11 @@ impl Lease {
 /// What keeps the lease from being written keeps the change from being made.
 fn refused(error: TargetError) -> TargetError {
     match error {
-        TargetError::Statement { sql, reason, .. } => TargetError::Unsupported(format!(
-            "the server is not changed, since the change cannot be noted on it first: `{sql}` failed: {reason}\nhint: `capbench grants PLAN` prints the rights that the account of the control connections needs; a server that refuses writes cannot be tested with changed settings"
-        )),
+        TargetError::Statement {
+            sql,
+            reason,
+            code: Some(_),
+        } => TargetError::NotNoted(format!("`{sql}` failed: {reason}")),
         other => other,
     }
 }

@@ -4,6 +4,7 @@
 use super::access::{self, Access};
 use super::change::{current, persisted_value};
 use super::lease::LEASE_TABLE;
+use super::settled::DIRTY_LIMITS;
 use super::variables::{literal, option, shown};
 use super::{Server, TargetError};
 use crate::plan::{Plan, Setting, Variant};
@@ -44,6 +45,8 @@ pub struct PlannedSettings {
     pub run: Vec<Planned>,
     /// By variant, each time it is applied.
     pub variants: Vec<(String, Vec<Planned>)>,
+    /// Before each warm-up, put back at once.
+    pub settle: Vec<Planned>,
     /// After everything else.
     pub end: Vec<Planned>,
 }
@@ -67,7 +70,16 @@ pub fn planned(plan: &Plan, server: &mut Server) -> Result<PlannedSettings, Targ
             all.variants.push((variant.name.clone(), changes));
         }
     }
-    if !all.run.is_empty() || !all.variants.is_empty() {
+    if !plan.warmup.settle.0.is_zero() {
+        for name in DIRTY_LIMITS {
+            let now = current(&mut server.control, name)?;
+            all.settle.push(Planned::new(
+                format!("SET GLOBAL {name} = 0"),
+                format!("{now} now, and again once the dirty pages are written; only where there are any"),
+            ));
+        }
+    }
+    if !all.run.is_empty() || !all.variants.is_empty() || !all.settle.is_empty() {
         let table = format!(
             "`{}`.{LEASE_TABLE}",
             plan.target.database.replace('`', "``")

@@ -279,6 +279,7 @@ fn check_prints_what_would_change_and_finds_what_a_run_would_meet() {
             "CREATE TABLE sbtest1",
             "LOAD DATA LOCAL INFILE",
             "SET GLOBAL innodb_flush_log_at_trx_commit = 2;  -- 1 now",
+            "SET GLOBAL innodb_max_dirty_pages_pct = 0",
             "INSERT, UPDATE, DELETE;  -- by oltp_read_write",
             "KILL QUERY",
             "SET GLOBAL innodb_flush_log_at_trx_commit = 1",
