@@ -16,6 +16,7 @@ pub mod plan;
 pub mod probe;
 pub mod record;
 pub mod report;
+mod steady;
 pub mod store;
 pub mod target;
 pub mod terminal;
@@ -58,6 +59,7 @@ fn run(args: &RunArgs, terminal: &Terminal, interrupt: &Interrupt) -> Result<Exi
     if args.list {
         return Ok(commands::list(&loaded.plan, &cells));
     }
+    commands::check_template(&loaded.plan)?;
     commands::within_window(&loaded.plan)?;
     commands::somebody_to_ask(&loaded.plan)?;
     let mut store = commands::create_store(args, &loaded)?;
@@ -100,8 +102,9 @@ fn measure(
     interrupt: &Interrupt,
 ) -> Result<RunEnd, Failure> {
     let mut journal = Journal::create(&store.journal()).map_err(Failure::run)?;
-    let mut server = commands::open_server(plan, &mut journal, terminal, interrupt)?;
-    let end = commands::admit(plan, &mut server, run, terminal).and_then(|_lock| {
+    let mut server = commands::open_for_data(plan, &mut journal, terminal, interrupt)?;
+    let end = commands::admit(plan, &mut server, run, terminal).and_then(|()| {
+        commands::hold(plan, &server, &mut journal, run, Some(store.dir()));
         run.settings.extend(
             server
                 .apply_run_settings(&plan.target.set, &mut journal)
@@ -125,6 +128,7 @@ fn measure(
             interrupt,
             resolved: None,
             expected: BTreeMap::new(),
+            written: false,
         }
         .run(cells)
         .map_err(commands::session_failure)

@@ -135,10 +135,15 @@ pub fn estimate(plan: &Plan) -> Estimate {
     } else {
         0.0
     };
+    let warmups = match plan.dataset.reset {
+        // Data that was put back is warmed up again.
+        Reset::PerCell => visits.len().max(loads as usize),
+        Reset::Never | Reset::PerVariant => visits.len(),
+    };
     let cell =
         plan.ladder.discard.seconds() + plan.ladder.measure.seconds() + CELL_OVERHEAD_SECONDS;
     let seconds = cells.len() as f64 * cell
-        + visits.len() as f64 * warmup
+        + warmups as f64 * warmup
         + f64::from(restarts) * RESTART_SECONDS
         + f64::from(loads) * load_seconds
         + after_ladder(plan, cell, warmup, load_seconds);

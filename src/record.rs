@@ -1,6 +1,8 @@
 //! What was measured, before anything is concluded from it. One [`CellRecord`] a cell; the whole
 //! [`Run`] is what a run folder holds, and all that the analysis and the report may look at.
 
+mod evidence;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{Criteria, HouseRule, OpenLoop, Step, Warning};
 use crate::units::{Bytes, Millis, Ratio, Span};
 
+mod start;
+
 pub use crate::latency::Latency;
+pub use evidence::{CellEvidence, Digest, LadderPlans, PlanStep, RunEvidence, StatementPlan};
+pub use start::{SettleStep, StartRecord, WarmupRecord};
 
 /// Which part of a cell an interval belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -247,6 +253,9 @@ pub struct CellRecord {
     pub client: ClientUsage,
     /// Settings or facts that differed from the declared ones before or after the cell.
     pub differences: Vec<String>,
+    /// What was seen beside the load.
+    #[serde(default)]
+    pub evidence: CellEvidence,
     /// The intervals; stored in intervals.csv and latency/, not in run.json.
     #[serde(skip)]
     pub intervals: Vec<Interval>,
@@ -532,10 +541,16 @@ pub struct Run {
     pub criteria: Criteria,
     /// Warnings about plan, server and machine.
     pub warnings: Vec<Warning>,
+    /// In what state variants and cells began; missing in run folders of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<StartRecord>,
     /// The cells in the order of the run.
     pub cells: Vec<CellRecord>,
     /// Signals that could not be read, with the reason (`INNODB_METRICS: access denied`).
     pub unavailable: Vec<String>,
+    /// What was seen beside the cells.
+    #[serde(default)]
+    pub evidence: RunEvidence,
 }
 
 /// A number that JSON could not hold (not a number, infinite) stands there as null; it comes back as not a

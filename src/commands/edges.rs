@@ -10,7 +10,7 @@ use crate::analysis::Findings;
 use crate::cli::{Exit, RunArgs};
 use crate::plan::{self, Loaded, Reset};
 use crate::probe;
-use crate::record::{AfterLadder, Run, RunEnd, WorkloadRecord};
+use crate::record::{AfterLadder, Run, RunEnd, RunEvidence, WorkloadRecord};
 use crate::report;
 use crate::store::{self, Store, StoreError};
 use crate::target::{Journal, Server};
@@ -21,6 +21,14 @@ use crate::workload;
 pub(crate) fn read_plan(path: Option<&Path>) -> Result<Loaded, Failure> {
     let path = path.ok_or_else(|| Failure::input(anyhow!("no plan was given")))?;
     plan::load(path).map_err(Failure::input)
+}
+
+/// Refuses a report template that cannot be used, before hours of load and not after them.
+pub(crate) fn check_template(plan: &plan::Plan) -> Result<(), Failure> {
+    match &plan.report.template {
+        Some(path) => report::check_template(path).map_err(Failure::input),
+        None => Ok(()),
+    }
 }
 
 /// The folder of this run.
@@ -86,8 +94,16 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         repeats: ladder.repeats,
         warmup: match &plan.warmup.workload {
             Some(program) => {
+                let until = if plan.warmup.until_level {
+                    format!(
+                        " and until reads from files are level, at most {}",
+                        plan.warmup.limit
+                    )
+                } else {
+                    String::new()
+                };
                 format!(
-                    "{} with {} threads for {}",
+                    "{} with {} threads for {}{until}",
                     program.name, plan.warmup.threads, plan.warmup.duration
                 )
             }
@@ -103,8 +119,10 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         after: AfterLadder::default(),
         criteria: plan.criteria.clone(),
         warnings: plan.warnings.clone(),
+        starts: Vec::new(),
         cells: Vec::new(),
         unavailable: Vec::new(),
+        evidence: RunEvidence::default(),
     }
 }
 

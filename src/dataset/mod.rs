@@ -3,9 +3,11 @@
 mod connect;
 mod error;
 mod existing;
+mod identity;
 mod loader;
 mod marker;
 mod ownership;
+mod planned;
 mod prepare;
 mod progress;
 mod rows;
@@ -15,7 +17,9 @@ mod size;
 mod verify;
 
 pub use error::DatasetError;
+pub use identity::{identity, recognise};
 pub use ownership::{Cleaned, cleanup};
+pub use planned::{planned, planned_reset};
 pub use prepare::{describe, mark_dirty, prepare, reset, tables_needed, wants_local_infile};
 pub use progress::{Progress, Silent};
 pub use schema::table_prefix;

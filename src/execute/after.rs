@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::visit::{Next, next};
 use super::{Session, SessionError};
 use crate::matrix::{self, Cell};
-use crate::plan::{Plan, Reset};
+use crate::plan::Plan;
 use crate::record::{CellKind, NextCell, Run, RunEnd};
 
 /// What the measurements so far ask for. The conclusions are drawn elsewhere; the run only carries them out.
@@ -56,7 +56,7 @@ impl Session<'_> {
     /// The baseline as at the start of a visit, unless it is there.
     pub(super) fn baseline(&mut self, present: &mut bool) -> Result<(), SessionError> {
         if !*present {
-            self.enter(0, false)?;
+            self.begin(0, next_index(self.run))?;
             *present = true;
         }
         Ok(())
@@ -70,9 +70,7 @@ impl Session<'_> {
         let Some(cell) = cell_at(self.plan, self.run, kind, at) else {
             return Ok(Next::Continue);
         };
-        if self.plan.dataset.reset == Reset::PerCell {
-            self.reset()?;
-        }
+        self.begin_cell(&cell)?;
         let length = if kind == CellKind::Soak {
             self.plan
                 .soak
@@ -92,6 +90,10 @@ impl Session<'_> {
     }
 }
 
+fn next_index(run: &Run) -> u32 {
+    run.cells.iter().map(|cell| cell.index).max().unwrap_or(0) + 1
+}
+
 /// The cell after all that were run; `None`: the plan has no such workload.
 fn cell_at(plan: &Plan, run: &Run, kind: CellKind, at: &NextCell) -> Option<Cell> {
     let workload = plan
@@ -99,7 +101,6 @@ fn cell_at(plan: &Plan, run: &Run, kind: CellKind, at: &NextCell) -> Option<Cell
         .workloads
         .iter()
         .position(|program| program.name == at.workload)?;
-    let last = run.cells.iter().map(|cell| cell.index).max().unwrap_or(0);
     // A pass of its own: the runs of a step are told apart by it.
     let runs = run.cells.iter().filter(|cell| {
         cell.variant == plan.variants[0].name
@@ -114,7 +115,7 @@ fn cell_at(plan: &Plan, run: &Run, kind: CellKind, at: &NextCell) -> Option<Cell
             .saturating_add(1),
     };
     Some(Cell {
-        index: last + 1,
+        index: next_index(run),
         repeat,
         variant: 0,
         workload,

@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
 
+use super::extend::Extension;
 use super::guard::Watch;
+use super::sentinel::Sentinel;
 use crate::dataset;
 use crate::interrupt::Interrupt;
 use crate::load::{self, Flow, LoadOutcome, LoadSpec, Observer, Pace};
 use crate::matrix::Cell;
 use crate::plan::{Plan, Step};
-use crate::record::{CellRecord, CellStatus, ClientUsage, Interval, Merged, Phase};
+use crate::record::{CellEvidence, CellRecord, CellStatus, ClientUsage, Interval, Merged, Phase};
 use crate::target::{self, Endpoint};
 use crate::terminal::Terminal;
 use crate::units::{Millis, PerSecond};
@@ -68,7 +70,8 @@ pub(super) fn spec(
         options: plan.load,
         pace,
         discard: plan.ladder.discard.0,
-        measure: plan.ladder.measure.0,
+        // What is steady earlier ends with the plan's measured time.
+        measure: plan.ladder.until_steady.unwrap_or(plan.ladder.measure).0,
         events: plan.ladder.events,
         interval: plan.ladder.interval.0,
         seed: stream_seed(plan.seed, &program.name, step),
@@ -90,21 +93,25 @@ pub(super) struct CellObserver<'a> {
     label: &'a Label,
     admin: &'a Endpoint,
     watch: Mutex<Watch<'a>>,
+    sentinel: &'a Sentinel,
     /// The private server's process.
     server: Option<u32>,
     server_cpu: &'a (dyn Fn() -> Option<crate::units::Ratio> + Sync),
     released: Mutex<Option<Instant>>,
     on_release: &'a (dyn Fn(Instant) + Sync),
     killed: AtomicBool,
+    extension: Option<&'a Extension>,
 }
 
 impl<'a> CellObserver<'a> {
     /// An observer for one cell.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of its own")]
     pub(super) fn new(
         terminal: &'a Terminal,
         label: &'a Label,
         admin: &'a Endpoint,
         watch: Watch<'a>,
+        sentinel: &'a Sentinel,
         server: Option<u32>,
         server_cpu: &'a (dyn Fn() -> Option<crate::units::Ratio> + Sync),
         on_release: &'a (dyn Fn(Instant) + Sync),
@@ -114,12 +121,19 @@ impl<'a> CellObserver<'a> {
             label,
             admin,
             watch: Mutex::new(watch),
+            sentinel,
             server,
             server_cpu,
             released: Mutex::new(None),
             on_release,
             killed: AtomicBool::new(false),
+            extension: None,
         }
+    }
+
+    /// Ends the cell as soon as it is steady, once the plan's measured time is over.
+    pub(super) fn until_steady(self, extension: Option<&'a Extension>) -> Self {
+        Self { extension, ..self }
     }
 }
 
@@ -141,8 +155,12 @@ impl Observer for CellObserver<'_> {
             return Flow::Stop("the private server ended".to_owned());
         }
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        match watch.interval(interval, (self.server_cpu)(), &jiff::ZonedDateTime::now()) {
+        let why = watch
+            .interval(interval, (self.server_cpu)(), &jiff::ZonedDateTime::now())
+            .or_else(|| self.sentinel.why());
+        match why {
             Some(why) => Flow::Stop(why),
+            None if self.extension.is_some_and(|e| e.enough(interval)) => Flow::Enough,
             None => Flow::Continue,
         }
     }
@@ -232,6 +250,7 @@ pub(super) fn blank(
         statements: Vec::new(),
         client: ClientUsage::default(),
         differences: Vec::new(),
+        evidence: CellEvidence::default(),
         intervals: Vec::new(),
         server: Vec::new(),
         host: Vec::new(),

@@ -2,16 +2,24 @@
 
 mod after;
 mod cell;
+mod changes;
 mod comparable;
 mod data;
+mod evidence;
+mod extend;
 mod guard;
+mod level;
 mod measure;
 mod refine;
+mod sentinel;
 mod session;
 mod soak;
+mod start;
 mod visit;
+mod warmup;
 
 pub use after::Advisor;
-pub use data::outlook;
+pub use changes::changes;
+pub use data::{identity, outlook};
 pub use guard::outside_window;
 pub use session::{AtScreen, Session, SessionError};

@@ -24,6 +24,11 @@ pub enum SessionError {
     /// The data.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
+    /// Files that were put back are not what was copied.
+    #[error(
+        "the data that was put back from the copy of its files is not what was loaded\nhint: something else writes into the private server's folder, or its disk loses data"
+    )]
+    Copy,
     /// Too little disk.
     #[error("{0}")]
     Disk(String),
@@ -80,6 +85,8 @@ pub struct Session<'a> {
     pub resolved: Option<Resolved>,
     /// All settings of the server as the present variant was applied: what every cell of it must find.
     pub expected: BTreeMap<String, String>,
+    /// Whether anything has written to the data since it was prepared or put back.
+    pub written: bool,
 }
 
 impl Session<'_> {
@@ -125,8 +132,11 @@ impl Session<'_> {
         } else {
             self.no_soak("the run ended before");
         }
-        self.server
-            .undo_variant(self.journal, &AtScreen(self.terminal, self.interrupt))?;
+        // A private server goes as it is.
+        if !self.server.is_managed() {
+            self.server
+                .undo_variant(self.journal, &AtScreen(self.terminal, self.interrupt))?;
+        }
         self.clean_up()?;
         Ok(end)
     }
@@ -137,13 +147,16 @@ impl Session<'_> {
     /// The server's, or a table that is not ours.
     pub fn prepare(&mut self) -> Result<(), SessionError> {
         let resolved = data::resolve(self.plan, self.server)?;
-        let facts = data::ready(
-            self.plan,
-            self.server,
-            &resolved,
-            self.terminal,
-            self.interrupt,
-        )?;
+        let facts = match data::kept(self.plan, self.server, &resolved, self.terminal)? {
+            Some(facts) => facts,
+            None => data::ready(
+                self.plan,
+                self.server,
+                &resolved,
+                self.terminal,
+                self.interrupt,
+            )?,
+        };
         self.terminal.say(format_args!(
             "data: {} tables of {} rows, {} with index ({})",
             facts.tables, facts.rows, facts.bytes, facts.origin
@@ -162,6 +175,7 @@ impl Session<'_> {
                 self.run.warnings.push(warning);
             }
         }
+        self.keep_data(matrix::estimate(self.plan).loads)?;
         self.save()
     }
 
@@ -171,7 +185,11 @@ impl Session<'_> {
         if dataset.keep || dataset.existing || self.server.is_managed() {
             return Ok(());
         }
-        dataset::cleanup(self.server.admin_endpoint(), &self.plan.target.database)?;
+        let cleaned = dataset::cleanup(self.server.admin_endpoint(), &self.plan.target.database)?;
+        if cleaned.database_left {
+            // The lease is still in it, and takes it along.
+            self.journal.owns_database();
+        }
         Ok(())
     }
 

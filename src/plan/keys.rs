@@ -26,9 +26,20 @@ pub static SECTIONS: &[Section] = &[
     )
     .commented(),
     section(
+        "target.probe",
+        "How the server's own host is read while load runs, when it is not this machine: CPU by state, run queue, pressure, disks, network, memory. Without it a server elsewhere shows only what its own counters tell, and many bottlenecks stay \"unknown: signals missing\". State `url` or `command`.",
+    )
+    .commented(),
+    section(
         "target.managed",
         "Instead of host, socket and accounts: capbench starts a private server in a temporary folder, on loopback, and removes it at the end.",
     )
+    .commented(),
+    section(
+        "replica",
+        "One table per replica of the server under test whose lag is watched while load runs. It needs an account with REPLICATION CLIENT (MariaDB: REPLICA MONITOR).",
+    )
+    .array()
     .commented(),
     section(
         "dataset",
@@ -196,6 +207,39 @@ pub static KEYS: &[Key] = &[
         "\"ssh db sudo systemctl restart mysql\"",
         "variants with `restart` need `operator = true`",
     ),
+    // target.probe
+    key(
+        "target.probe.url",
+        Kind::Text,
+        "Address of a node_exporter on the server's host, plain HTTP; read once an interval.",
+    )
+    .optional("\"http://10.0.0.5:9100/metrics\"", "`command`, or no probe"),
+    key(
+        "target.probe.command",
+        Kind::Text,
+        "Shell command that prints /proc files of the server's host, run once an interval, at most 5 s long. `tail -n +1` also tells the pressure files apart, `cat` does not.",
+    )
+    .optional(
+        "\"ssh db tail -n +1 /proc/stat /proc/loadavg /proc/meminfo /proc/diskstats /proc/net/dev /proc/net/snmp /proc/pressure/cpu /proc/pressure/io\"",
+        "`url`, or no probe",
+    ),
+    // replica
+    key("replica.name", Kind::Text, "Name in the report; unique.")
+        .optional("\"replica-1\"", "host and port"),
+    key("replica.host", Kind::Text, "Host name or address.").required("\"10.0.0.6\""),
+    key("replica.port", Kind::Integer { min: 1, max: 65_535 }, "TCP port.").default("3306"),
+    key("replica.user", Kind::Text, "Account on the replica.")
+        .optional("\"bench_admin\"", "the account of [target.admin], else of [target], with its password"),
+    key(
+        "replica.password_env",
+        Kind::Text,
+        "Environment variable that holds its password.",
+    )
+    .optional("\"CAPBENCH_REPLICA_PASSWORD\"", "no password when `user` is stated"),
+    key("replica.password_file", Kind::Path, "File whose first line is its password.")
+        .optional("\"secrets/replica\"", "see `password_env`"),
+    key("replica.defaults_file", Kind::Path, "MySQL option file for this account.")
+        .optional("\"replica.cnf\"", "see `password_env`"),
     // target.managed
     key(
         "target.managed.binary",
@@ -215,6 +259,12 @@ pub static KEYS: &[Key] = &[
         "Start-up options of all variants.",
     )
     .optional("{ innodb_buffer_pool_size = \"128MiB\" }", "the server's defaults"),
+    key(
+        "target.managed.cache",
+        Kind::Boolean,
+        "Keep the loaded data under the user's cache folder (~/.cache/capbench; see `capbench cache`), from where later runs of the same data on the same server program take it instead of loading it. The environment says where (CAPBENCH_CACHE_DIR) and how much (CAPBENCH_CACHE_SIZE, 20GiB).",
+    )
+    .default("true"),
     // dataset
     key("dataset.tables", Kind::Integer { min: 1, max: 1_000_000 }, "Number of tables.").default("16"),
     key(
@@ -277,6 +327,24 @@ pub static KEYS: &[Key] = &[
     .default("\"oltp_point_select\""),
     key("warmup.duration", Kind::Duration { min: 0.0 }, "How long; \"0s\": no warm-up.").default("\"60s\""),
     key(
+        "warmup.until_level",
+        Kind::Boolean,
+        "Go on after `duration` until the pages that InnoDB reads from its files per second are level over five intervals, or until `limit`.",
+    )
+    .default("false"),
+    key(
+        "warmup.limit",
+        Kind::Duration { min: 0.0 },
+        "With `until_level`: the longest warm-up.",
+    )
+    .default("\"900s\""),
+    key(
+        "warmup.settle",
+        Kind::Duration { min: 0.0 },
+        "Before the warm-up, after data was loaded or put back: how long to wait for each of the buffer pool's own loading, dirty pages, the history list and replica lag to come down; \"0s\": nothing is waited for.",
+    )
+    .default("\"60s\""),
+    key(
         "warmup.threads",
         Kind::Integer { min: 1, max: CLIENTS },
         "Concurrent clients of the warm-up.",
@@ -332,6 +400,12 @@ pub static KEYS: &[Key] = &[
         "Measured time of a cell, after `discard`. Under 120s a checkpoint or flush cycle decides the result by chance.",
     )
     .default("\"300s\""),
+    key(
+        "ladder.until_steady",
+        Kind::Duration { min: 1.0 },
+        "Longest measured time of a step that is not steady at the end of `measure`: it is then made longer, interval by interval, until it is steady or this long. Closed loop and open loop alike.",
+    )
+    .optional("\"900s\"", "a step that is not steady stays as it is, and says so"),
     key(
         "ladder.events",
         Kind::Integer { min: 1, max: ANY },
@@ -524,11 +598,41 @@ pub static KEYS: &[Key] = &[
     )
     .optional("\"22:00-06:00\"", "any time"),
     key(
-        "guard.allow_other_clients",
-        Kind::Boolean,
-        "Run although other clients are connected to the server.",
+        "guard.max_threads_running",
+        Kind::Integer { min: 1, max: ANY },
+        "Ends the ladder when Threads_running of the server is above this.",
     )
-    .default("false"),
+    .optional("200", "no limit"),
+    key(
+        "guard.max_slow_queries",
+        Kind::Number { min: 0.0, max: UNLIMITED },
+        "Ends the ladder when the server counts more slow queries per second (Slow_queries, longer than long_query_time) than this.",
+    )
+    .optional("1", "no limit"),
+    key(
+        "guard.max_replica_lag",
+        Kind::Duration { min: 0.0 },
+        "Ends the ladder when the server, a replica itself, is further behind its source than this.",
+    )
+    .optional("\"10s\"", "no limit"),
+    key(
+        "guard.max_disk_utilisation",
+        Kind::Ratio { max: 1.0, zero: false },
+        "Ends the ladder when the disk of the server's data directory is busier than this; seen only on the server's own host.",
+    )
+    .optional("\"95%\"", "no limit"),
+    key(
+        "guard.min_disk_free",
+        Kind::Ratio { max: 1.0, zero: false },
+        "Ends the ladder when less than this share of the file system of the server's data directory is free; seen only on the server's own host.",
+    )
+    .optional("\"10%\"", "no limit"),
+    key(
+        "guard.acknowledge",
+        Kind::Texts,
+        "Dangers that are known and taken on; each other one refuses the run before anything is changed. Names: other-clients, unseen-clients, other-schemas, unseen-schemas, replicas, unseen-replicas, is-replica, unseen-source, read-only, backup, unseen-backup, low-disk, unseen-disk, foreign-tables, unseen-limits.",
+    )
+    .default("[]"),
     // criteria
     key(
         "criteria.expected_peak_tps",

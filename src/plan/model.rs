@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::Risk;
 use crate::units::{Bytes, Millis, PerSecond, Ratio, Span};
 use crate::workload::{Access, Program};
 
@@ -22,6 +23,8 @@ pub struct Plan {
     pub environment: Vec<(String, String)>,
     /// The server under test.
     pub target: Target,
+    /// Replicas whose lag is watched.
+    pub replicas: Vec<Replica>,
     /// The data.
     pub dataset: Dataset,
     /// What runs before each variant's ladder.
@@ -84,6 +87,44 @@ pub struct Target {
     pub connect_timeout: Span,
     /// Pause before a server that restarts counts as lost.
     pub start_timeout: Span,
+    /// How the server's own host is read; `None`: by /proc when it is this machine, else not.
+    pub probe: Option<HostProbe>,
+}
+
+/// How another host is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostProbe {
+    /// A `node_exporter` by plain HTTP.
+    Exporter {
+        /// Host name or address.
+        host: String,
+        /// Port.
+        port: u16,
+        /// Path, from the slash on.
+        path: String,
+    },
+    /// A shell command that prints /proc files.
+    Command(String),
+}
+
+impl std::fmt::Display for HostProbe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exporter { host, port, path } => write!(f, "http://{host}:{port}{path}"),
+            Self::Command(command) => write!(f, "`{command}`"),
+        }
+    }
+}
+
+/// A replica of the server under test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replica {
+    /// Name, unique.
+    pub name: String,
+    /// Where it is.
+    pub address: Address,
+    /// Its account; `None`: that of the control connections.
+    pub account: Option<Account>,
 }
 
 /// Where the server is.
@@ -200,6 +241,8 @@ pub struct Managed {
     pub directory: Option<PathBuf>,
     /// Start-up options, `name` → value (empty: a bare `--name`).
     pub options: Vec<Setting>,
+    /// Keep the loaded data for later runs.
+    pub cache: bool,
 }
 
 /// A variable or option and its value as the plan states it.
@@ -281,8 +324,14 @@ pub enum Reset {
 pub struct Warmup {
     /// The workload; `None`: no warm-up.
     pub workload: Option<Program>,
-    /// How long.
+    /// How long; with `until_level` at least so long.
     pub duration: Span,
+    /// Go on until reads from files are level.
+    pub until_level: bool,
+    /// With `until_level`: how long at most.
+    pub limit: Span,
+    /// Time limit of each thing that is waited for before.
+    pub settle: Span,
     /// Concurrent clients.
     pub threads: u32,
 }
@@ -300,6 +349,8 @@ pub struct Ladder {
     pub discard: Span,
     /// Measured time of a cell.
     pub measure: Span,
+    /// Longest measured time of a step that is not steady at the end of `measure`; `None`: it stays as it is.
+    pub until_steady: Option<Span>,
     /// A cell also ends after this many transactions.
     pub events: Option<u64>,
     /// Length of an interval.
@@ -441,8 +492,18 @@ pub struct Guard {
     pub max_server_cpu: Option<Ratio>,
     /// Local time of day in which load may run: minutes after midnight, from and to.
     pub window: Option<(u16, u16)>,
-    /// Run although other clients are connected.
-    pub allow_other_clients: bool,
+    /// Highest `Threads_running`.
+    pub max_threads_running: Option<u64>,
+    /// Most slow queries per second.
+    pub max_slow_queries: Option<PerSecond>,
+    /// Longest lag of the server behind its source.
+    pub max_replica_lag: Option<Span>,
+    /// Highest utilisation of the disk that holds the server's data.
+    pub max_disk_utilisation: Option<Ratio>,
+    /// Smallest free share of the file system that holds the server's data.
+    pub min_disk_free: Option<Ratio>,
+    /// Dangers that the author has taken on.
+    pub acknowledge: Vec<Risk>,
 }
 
 /// What the release needs.

@@ -9,9 +9,9 @@ use super::wire::{Fields, Wire};
 use super::workloads::Workloads;
 use super::{
     AnalysisOptions, DataSize, Dataset, Guard, HouseRule, LoadOptions, OnFailure, Plan, Protocol,
-    ReportOptions, Reset, Warmup, criteria, ladder, place, soak, variants,
+    ReportOptions, Reset, Warmup, criteria, ladder, place, replicas, risk, soak, variants,
 };
-use crate::units::{Millis, Ratio};
+use crate::units::{Millis, PerSecond, Ratio};
 use crate::workload::{Access, Distribution};
 
 type Problems = Vec<Diagnostic>;
@@ -24,6 +24,7 @@ pub(super) fn validate(wire: &Wire, base: &Path, problems: &mut Problems) -> Pla
     let fields = &wire.plan;
     let target = place::target(fields, base, problems);
     let variants = variants::variants(wire, &target.place, problems);
+    let replicas = replicas::replicas(wire, base, problems);
     let dataset = dataset(fields, problems);
     let workloads = Workloads::new(fields, &dataset, base, problems);
     let accept = accept(fields, problems);
@@ -52,13 +53,14 @@ pub(super) fn validate(wire: &Wire, base: &Path, problems: &mut Problems) -> Pla
         },
         environment: fields.strings("environment"),
         target,
+        replicas,
         dataset,
         warmup,
         ladder,
         access: access(fields),
         load: load(fields),
         variants,
-        guard: guard(fields),
+        guard: guard(fields, problems),
         soak,
         criteria: criteria::criteria(fields, problems),
         analysis: analysis(fields),
@@ -220,9 +222,23 @@ fn warmup(fields: &Fields, workloads: &Workloads<'_>, problems: &mut Problems) -
     let name = fields.text("warmup.workload").unwrap_or_default();
     let at = fields.at("warmup.workload");
     let workload = workloads.load("warmup.workload", &name, at, problems);
+    let until_level = fields.flag("warmup.until_level");
+    let limit = fields.duration("warmup.limit").unwrap_or_default();
+    if until_level && limit < duration {
+        problems.push(
+            Diagnostic::error(
+                fields.at("warmup.limit").or(fields.at("warmup.duration")),
+                format!("`warmup.limit` of {limit} is shorter than the warm-up's `duration` of {duration}"),
+            )
+            .hint("the warm-up lasts at least `duration` and at most `limit`"),
+        );
+    }
     Warmup {
         workload: workload.filter(|_| !duration.0.is_zero()),
         duration,
+        until_level,
+        limit,
+        settle: fields.duration("warmup.settle").unwrap_or_default(),
         threads: fields.count("warmup.threads"),
     }
 }
@@ -270,13 +286,20 @@ pub(super) fn latency(fields: &Fields, path: &str) -> Option<Millis> {
         .map(|span| Millis(span.seconds() * 1e3))
 }
 
-fn guard(fields: &Fields) -> Guard {
+fn guard(fields: &Fields, problems: &mut Problems) -> Guard {
     Guard {
         max_p95: latency(fields, "guard.max_p95"),
         max_errors: fields.number("guard.max_errors").map(Ratio),
         max_server_cpu: fields.number("guard.max_server_cpu").map(Ratio),
         window: fields.window("guard.window"),
-        allow_other_clients: fields.flag("guard.allow_other_clients"),
+        max_threads_running: fields
+            .integer("guard.max_threads_running")
+            .and_then(|n| u64::try_from(n).ok()),
+        max_slow_queries: fields.number("guard.max_slow_queries").map(PerSecond),
+        max_replica_lag: fields.duration("guard.max_replica_lag"),
+        max_disk_utilisation: fields.number("guard.max_disk_utilisation").map(Ratio),
+        min_disk_free: fields.number("guard.min_disk_free").map(Ratio),
+        acknowledge: risk::acknowledge(fields, problems),
     }
 }
 

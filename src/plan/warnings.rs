@@ -53,6 +53,14 @@ pub static WARNINGS: &[(&str, &str)] = &[
         "the data fits the operating system's page cache",
     ),
     (
+        "not-settled",
+        "the server had not settled when a warm-up began",
+    ),
+    (
+        "warmup-not-level",
+        "a warm-up ended before reads from files had become level",
+    ),
+    (
         "super-load-account",
         "the load's account has administrative rights",
     ),

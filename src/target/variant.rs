@@ -18,14 +18,14 @@ const OPERATOR_ATTEMPTS: u32 = 3;
 
 /// How a variant's settings reach the server.
 #[derive(Debug, Default)]
-struct Route {
+pub(super) struct Route {
     /// By SET GLOBAL, after any restart.
-    global: Vec<Setting>,
+    pub(super) global: Vec<Setting>,
     /// By SET PERSIST or, if the flag says read-only, SET `PERSIST_ONLY`, before the restart.
-    persist: Vec<(Setting, bool)>,
+    pub(super) persist: Vec<(Setting, bool)>,
     /// As start-up options: of the private server, or for the hook.
-    options: Vec<Setting>,
-    restart: bool,
+    pub(super) options: Vec<Setting>,
+    pub(super) restart: bool,
 }
 
 impl Server {
@@ -75,6 +75,7 @@ impl Server {
         journal: &mut Journal,
     ) -> Result<bool, TargetError> {
         let running = self.pid().is_some() && self.exited().is_none();
+        let anew = self.is_due();
         let mut restart = variant.restart
             || !variant.options.is_empty()
             || !self.variant_options.is_empty()
@@ -84,12 +85,21 @@ impl Server {
                 restart || access::global(&mut self.control, &setting.name)? == Access::ReadOnly;
         }
         if !restart {
-            self.undo_sql(journal)?;
+            if self.is_due() {
+                // What the former variant set goes away with the process.
+                let former = std::mem::take(&mut self.variant_changes);
+                self.restart()?;
+                for change in former {
+                    journal.undone(change.seq)?;
+                }
+            } else {
+                self.undo_sql(journal)?;
+            }
             for setting in &variant.set {
                 let change = self.set_global(setting, journal)?;
                 self.variant_changes.push(change);
             }
-            return Ok(false);
+            return Ok(anew);
         }
         let before = self.before_variants.clone();
         let former = std::mem::take(&mut self.variant_changes);
@@ -139,6 +149,8 @@ impl Server {
                 name: names.join(" "),
                 undo: Undo::Hook,
                 restart: true,
+                asked: None,
+                took: None,
             });
             self.run_apply_hook(&variant.name, &options)?;
         }
@@ -166,7 +178,7 @@ impl Server {
     }
 
     /// Which way each setting of a variant goes on a server that is not ours.
-    fn route(&mut self, variant: &Variant) -> Result<Route, TargetError> {
+    pub(super) fn route(&mut self, variant: &Variant) -> Result<Route, TargetError> {
         let mut route = Route {
             options: variant.options.clone(),
             restart: variant.restart,
@@ -286,6 +298,8 @@ impl Server {
             name: variant.name.clone(),
             undo,
             restart: false,
+            asked: None,
+            took: None,
         });
         let mut request = format!(
             "variant `{}`: start the server with {wanted}{}",

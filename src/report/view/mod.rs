@@ -5,11 +5,14 @@ mod after;
 mod environment;
 mod ladders;
 mod model;
+mod seen;
+mod starts;
 mod summary;
 
 pub use environment::IMPORTANT_VARIABLES;
 pub(super) use ladders::sentence;
 pub use model::*;
+pub use seen::{DigestView, DigestsView, PlanView, SeenCellView, SeenView};
 pub(super) use summary::comparisons;
 
 use crate::analysis::Findings;
@@ -29,8 +32,10 @@ pub fn build(run: &Run, findings: &Findings) -> View {
         references: after::references(findings),
         comparisons: summary::comparisons(&findings.comparisons),
         variants: environment::variants(run),
+        starts: starts::starts(run),
         warnings: summary::warnings(run),
         notes: findings.notes.clone(),
+        seen: seen::seen(run, findings),
         unavailable: run.unavailable.clone(),
         open_loop: run.open.is_some(),
         repeats: ladders::passes(run),

@@ -28,10 +28,14 @@ pub struct View {
     pub comparisons: Vec<ComparisonView>,
     /// What each variant changed.
     pub variants: Vec<VariantView>,
+    /// In what state each variant, or each cell with data of its own, began.
+    pub starts: Vec<StartView>,
     /// All warnings.
     pub warnings: Vec<WarningView>,
     /// What a reader should know besides.
     pub notes: Vec<String>,
+    /// What was seen beside the load.
+    pub seen: super::SeenView,
     /// Signals that could not be read, with the reason.
     pub unavailable: Vec<String>,
     /// Whether arrivals followed a rate instead of the answers.
@@ -141,6 +145,23 @@ pub struct SettingView {
     pub asked: String,
     /// Value read back.
     pub took: String,
+}
+
+/// The state in which a variant, or a cell with data of its own, began.
+#[derive(Debug, Clone, Serialize)]
+pub struct StartView {
+    /// Variant.
+    pub variant: String,
+    /// The first cell from here on.
+    pub cell: String,
+    /// How the data came to its state.
+    pub data: String,
+    /// How long putting it back took.
+    pub took: String,
+    /// What was waited for, before → after.
+    pub settled: String,
+    /// The warm-up: time, reads from files per second in its first and last interval.
+    pub warmup: String,
 }
 
 /// A workload with the results of each variant.
