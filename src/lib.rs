@@ -16,6 +16,7 @@ pub mod plan;
 pub mod probe;
 pub mod record;
 pub mod report;
+mod steady;
 pub mod store;
 pub mod target;
 pub mod terminal;
@@ -120,6 +121,7 @@ fn measure(
                     .and_then(|()| report::write_cells(run, &findings, store.dir()).map(|_| ()))
                     .map_err(|error| error.to_string())
             },
+            advisor: &commands::Analyst { plan },
             terminal,
             interrupt,
             resolved: None,

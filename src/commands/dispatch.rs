@@ -2,6 +2,7 @@
 
 use anyhow::anyhow;
 
+use super::compare::compare;
 use super::edges::read_plan;
 use super::failure::Failure;
 use super::kept::cache;
@@ -43,6 +44,12 @@ pub(crate) fn dispatch(
         Command::Cleanup { plan } => cleanup(&plan, terminal, interrupt),
         Command::Restore { dir, plan } => restore(&dir, plan.as_deref(), terminal, interrupt),
         Command::Report { dir, template } => report_again(&dir, template.as_deref(), terminal),
+        Command::Compare {
+            first,
+            second,
+            out,
+            despite,
+        } => compare(&first, &second, out.as_deref(), &despite, terminal),
         Command::Knee { file, gain, json } => knee(&file, &gain, json),
         Command::Workload { command } => workloads(command),
         Command::Cache { command } => cache(command),

@@ -1,6 +1,8 @@
 //! The commands beside the run, and the run's edges.
 
 mod admission;
+mod analyst;
+mod compare;
 mod dispatch;
 mod edges;
 mod failure;
@@ -9,6 +11,7 @@ mod offline;
 mod on_server;
 
 pub(crate) use admission::{admit, open_server_on, somebody_to_ask, within_window};
+pub(crate) use analyst::Analyst;
 pub(crate) use dispatch::{dispatch, listen};
 pub(crate) use edges::{close, create_store, finish, new_run, put_back, read_plan};
 pub(crate) use failure::{Failure, session_failure};

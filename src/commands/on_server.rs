@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::anyhow;
 
 use super::admission::{admit, lock, open_server};
+use super::analyst::Analyst;
 use super::edges::{new_run, read_plan};
 use super::failure::{Failure, session_failure};
 use super::kept::{keeps, open_for_data};
@@ -116,6 +117,7 @@ fn with_server(
             journal: &mut journal,
             run: &mut run,
             save: &mut |_| Ok(()),
+            advisor: &Analyst { plan },
             terminal,
             interrupt,
             resolved: None,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use thiserror::Error;
 
-use super::{cell, data};
+use super::{Advisor, cell, data};
 use crate::dataset::{self, DatasetError, Resolved};
 use crate::interrupt::Interrupt;
 use crate::load::LoadError;
@@ -75,6 +75,8 @@ pub struct Session<'a> {
     pub run: &'a mut Run,
     /// Writes the record to the run folder; called after every cell.
     pub save: &'a mut dyn FnMut(&Run) -> Result<(), String>,
+    /// What the measurements so far ask for next.
+    pub advisor: &'a dyn Advisor,
     /// The screen.
     pub terminal: &'a Terminal,
     /// The user's wish to end.
@@ -124,6 +126,11 @@ impl Session<'_> {
                     self.skip(cell, &why);
                 }
             }
+        }
+        if let RunEnd::Completed = end {
+            end = self.after_ladder(cells)?;
+        } else {
+            self.no_soak("the run ended before");
         }
         // A private server goes as it is.
         if !self.server.is_managed() {

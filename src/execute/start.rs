@@ -11,11 +11,20 @@ use crate::record::{SettleStep, StartRecord};
 use crate::target::Anew;
 
 impl Session<'_> {
-    /// Brings the server to the state in which `cell`, and those after it, find it.
-    pub(super) fn begin(&mut self, cell: &Cell) -> Result<(), SessionError> {
+    /// Brings the server to the state in which the cell of this number, and those after it, find it.
+    pub(super) fn begin(&mut self, variant: usize, cell: u32) -> Result<(), SessionError> {
         let plan = self.plan;
-        let variant = &plan.variants[cell.variant];
-        let reset = plan.dataset.reset != Reset::Never && cell.index > 1;
+        let variant = &plan.variants[variant];
+        let known = self
+            .run
+            .starts
+            .last()
+            .is_some_and(|last| last.variant == variant.name);
+        if plan.variants.len() > 1 && !known {
+            self.terminal
+                .say(format_args!("variant `{}`", variant.name));
+        }
+        let reset = plan.dataset.reset != Reset::Never && cell > 1;
         let copy = self.server.has_copy();
         let written = self.written;
         let started = Instant::now();
@@ -45,7 +54,7 @@ impl Session<'_> {
             (_, _, false) => "unchanged",
             (false, _, true) => "as the cells before left it",
         };
-        let data = match (cell.index, &self.run.dataset) {
+        let data = match (cell, &self.run.dataset) {
             (1, Some(facts)) => facts.origin.clone(),
             _ => data.to_owned(),
         };
@@ -57,12 +66,25 @@ impl Session<'_> {
         let warmup = self.warm_up()?;
         self.run.starts.push(StartRecord {
             variant: variant.name.clone(),
-            cell: cell.index,
+            cell,
             data,
             seconds,
             settled,
             warmup,
         });
+        Ok(())
+    }
+
+    /// Begins a cell that has data of its own, unless it has begun already as the first of its variant.
+    pub(super) fn begin_cell(&mut self, cell: &Cell) -> Result<(), SessionError> {
+        let begun = self
+            .run
+            .starts
+            .last()
+            .is_some_and(|last| last.cell == cell.index);
+        if self.plan.dataset.reset == Reset::PerCell && self.written && !begun {
+            self.begin(cell.variant, cell.index)?;
+        }
         Ok(())
     }
 

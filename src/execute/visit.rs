@@ -5,12 +5,12 @@ use std::time::Instant;
 use super::{Session, SessionError, data};
 use crate::dataset;
 use crate::matrix::Cell;
-use crate::plan::{OnFailure, Plan, Reset};
+use crate::plan::{OnFailure, Plan};
 use crate::record::{CellRecord, CellStatus, RunEnd, VariantRecord};
 use crate::workload::{Program, TableLayout};
 
 /// What a cell's end means for the cells after it.
-enum Next {
+pub(super) enum Next {
     Continue,
     SkipLadder(String),
     Stop(String),
@@ -24,15 +24,16 @@ impl Session<'_> {
         total: usize,
         ends: Instant,
     ) -> Result<RunEnd, SessionError> {
-        let variant = &self.plan.variants[cells[0].variant];
-        if self.plan.variants.len() > 1 {
-            self.terminal
-                .say(format_args!("variant `{}`", variant.name));
-        }
-        self.begin(&cells[0])?;
-        let mut fresh = true;
+        self.begin(cells[0].variant, cells[0].index)?;
         for ladder in cells.chunk_by(|a, b| a.workload == b.workload) {
             let mut skipping: Option<String> = None;
+            let plan = self.plan;
+            let program = &plan.ladder.workloads[ladder[0].workload];
+            let plans = self.plans_before(
+                ladder[0].repeat,
+                &plan.variants[ladder[0].variant].name,
+                program,
+            );
             for cell in ladder {
                 if self.interrupt.raised() {
                     return Err(SessionError::Interrupted);
@@ -41,10 +42,7 @@ impl Session<'_> {
                     self.skip(cell, why);
                     continue;
                 }
-                if self.plan.dataset.reset == Reset::PerCell && self.written && !fresh {
-                    self.begin(cell)?;
-                }
-                fresh = false;
+                self.begin_cell(cell)?;
                 let left = ends.saturating_duration_since(Instant::now());
                 let record = self.cell(cell, total, left)?;
                 let next = next(self.plan, &record);
@@ -63,6 +61,8 @@ impl Session<'_> {
                     }
                 }
             }
+            self.plans_after(plans, program);
+            self.save()?;
         }
         Ok(RunEnd::Completed)
     }
@@ -116,7 +116,7 @@ impl Session<'_> {
 }
 
 /// What follows from a cell's end: by its status and the plan's `on_failure`.
-fn next(plan: &Plan, record: &CellRecord) -> Next {
+pub(super) fn next(plan: &Plan, record: &CellRecord) -> Next {
     let reason = record.reason.clone().unwrap_or_default();
     match record.status {
         // Interrupted: the flag is up, and the loop sees it before the next cell.

@@ -123,8 +123,35 @@ pub mod server {
     pub const HANDLER_READ_RND_NEXT: &str = "handler_read_rnd_next";
     /// Rows read by key.
     pub const HANDLER_READ_KEY: &str = "handler_read_key";
+    /// Rows read from tables that are no internal temporary ones (`Innodb_rows_read`, `Rows_read`).
+    pub const ROWS_READ: &str = "rows_read";
+    /// Waits of threads for a read-write latch of `InnoDB` that made them sleep; `MySQL`.
+    pub const LATCH_WAITS: &str = "innodb_rwlock_os_waits";
+    /// Microseconds that Group Replication's flow control held transactions back, summed; `MySQL` 9.1+ with
+    /// its component.
+    pub const GROUP_THROTTLE_US: &str = "gr_flow_control_throttle_us";
+    /// Clients' threads that are committing: they wait for the log, the binary log or a replica; gauge, from
+    /// SHOW PROCESSLIST.
+    pub const THREADS_COMMITTING: &str = "threads_committing";
+    /// Statements that the probe itself has sent before this reading.
+    pub const PROBE_STATEMENTS: &str = "probe_statements";
     /// Seconds since the server started; gauge. Falls when it restarts.
     pub const UPTIME: &str = "uptime";
+}
+
+/// Any probe: how long this reading took, milliseconds; gauge.
+pub const PROBE_MS: &str = "probe_ms";
+
+/// Values of a replica, each with its name in front (`replica-1.lag_seconds`).
+pub mod replica {
+    /// `Seconds_Behind_Source` or `_Master`; gauge, missing while the server does not know it.
+    pub const LAG: &str = "lag_seconds";
+    /// 1: the receiver runs.
+    pub const IO_RUNNING: &str = "receiver_running";
+    /// 1: the applier runs.
+    pub const SQL_RUNNING: &str = "applier_running";
+    /// Bytes of the source's binary log fetched and not yet applied; gauge, within one file.
+    pub const BYTES: &str = "bytes_behind";
 }
 
 /// Host values.
@@ -163,6 +190,8 @@ pub mod host {
     pub const TCP_SENT: &str = "tcp_segments_sent";
     /// CPU seconds of capbench itself.
     pub const SELF_CPU: &str = "self_cpu_seconds";
+    /// Seconds that capbench's threads that are alive were runnable and waited for a CPU, summed.
+    pub const SELF_WAIT: &str = "self_wait_seconds";
     /// Resident memory of capbench, bytes; gauge.
     pub const SELF_RSS: &str = "self_resident_bytes";
     /// CPU seconds of the server process.
