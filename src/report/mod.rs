@@ -13,5 +13,5 @@ pub mod view;
 
 pub use compare::render_compare;
 pub use files::{ReportError, Written, write, write_cells};
-pub use render::{MARKDOWN_TEMPLATE, RenderError, render_markdown};
+pub use render::{MARKDOWN_TEMPLATE, RenderError, check_template, render_markdown};
 pub use terminal::terminal_table;

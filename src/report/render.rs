@@ -100,6 +100,26 @@ fn markdown_environment() -> Environment<'static> {
     environment
 }
 
+/// Whether a template of the user's own can be read and parsed; names that it uses show only when it is filled.
+///
+/// # Errors
+/// [`RenderError`] for a template that cannot be read or parsed.
+pub fn check_template(path: &Path) -> Result<(), RenderError> {
+    let name = path.display().to_string();
+    let source = std::fs::read_to_string(path).map_err(|source| RenderError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    environment()
+        .template_from_named_str(&name, &source)
+        .map(|_| ())
+        .map_err(|e| RenderError::Template {
+            name: name.clone(),
+            line: e.line().unwrap_or(1),
+            what: words(&e),
+        })
+}
+
 /// Renders `report.html`: one file without any other, readable on light and dark screens.
 ///
 /// # Errors

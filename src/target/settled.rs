@@ -28,7 +28,7 @@ const LAG: f64 = 0.0;
 
 /// Share of dirty pages above which the server flushes by itself, the lower one first: on the way back it must
 /// not be above the other.
-const DIRTY_LIMITS: [&str; 2] = [
+pub(super) const DIRTY_LIMITS: [&str; 2] = [
     "innodb_max_dirty_pages_pct_lwm",
     "innodb_max_dirty_pages_pct",
 ];
@@ -138,7 +138,7 @@ impl Server {
             match self.set_global(&zero, journal) {
                 Ok(change) => lowered.push(change),
                 // No right to, or no such variable: the server goes by its own limits then.
-                Err(error) if error.code().is_some() => refused = Some(error.to_string()),
+                Err(error) if error.is_refusal() => refused = Some(error.to_string()),
                 Err(error) => {
                     self.raise_again(lowered, journal)?;
                     return Err(error);

@@ -6,6 +6,7 @@ mod external;
 mod lab;
 mod managed;
 mod refusals;
+mod safety;
 #[path = "../support/mod.rs"]
 mod servers;
 mod starts;
