@@ -7,6 +7,7 @@ use super::cell::{self, CellObserver, Label};
 use super::comparable::{differences, lost};
 use super::extend::Extension;
 use super::guard::{HostCpu, Watch};
+use super::sentinel::Sentinel;
 use super::{Session, SessionError};
 use crate::matrix::Cell;
 use crate::plan::Plan;
@@ -78,11 +79,13 @@ impl Session<'_> {
                 .since_last()
         };
         let admin = self.server.admin_endpoint().clone();
+        let sentinel = Sentinel::start(&plan.guard, self.server);
         let observer = CellObserver::new(
             self.terminal,
             &label,
             &admin,
             Watch::new(&plan.guard),
+            &sentinel,
             self.server.pid(),
             &server_cpu,
             &released,
