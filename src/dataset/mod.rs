@@ -1,23 +1,26 @@
 //! The data: sized, loaded, recognised, verified, put back, removed.
 
+mod binlog;
 mod connect;
 mod error;
 mod existing;
 mod loader;
 mod marker;
 mod ownership;
+mod pace;
 mod prepare;
 mod progress;
 mod rows;
 mod schedule;
 mod schema;
+mod sender;
 mod size;
 mod verify;
 
 pub use error::DatasetError;
 pub use ownership::{Cleaned, cleanup};
 pub use prepare::{describe, mark_dirty, prepare, reset, tables_needed, wants_local_infile};
-pub use progress::{Progress, Silent};
+pub use progress::{Progress, Silent, Verdict};
 pub use schema::table_prefix;
 pub use size::{DiskSpace, Resolved, disk_space, plan_size};
 pub use verify::verify;

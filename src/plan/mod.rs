@@ -21,6 +21,7 @@ mod variants;
 mod warnings;
 mod wire;
 mod workloads;
+mod writes;
 
 pub use diagnostic::{At, Diagnostic, Severity};
 pub use key::{Key, Section};

@@ -8,8 +8,8 @@ use super::warnings::{self, Parts};
 use super::wire::{Fields, Wire};
 use super::workloads::Workloads;
 use super::{
-    AnalysisOptions, Criteria, DataSize, Dataset, Guard, LoadOptions, OnFailure, Plan, Protocol,
-    ReportOptions, Reset, Warmup, ladder, place, variants,
+    AnalysisOptions, Binlog, Criteria, DataSize, Dataset, Guard, LoadOptions, OnFailure, Plan,
+    Protocol, ReportOptions, Reset, Warmup, ladder, place, variants, writes,
 };
 use crate::units::{Millis, Ratio};
 use crate::workload::{Access, Distribution};
@@ -29,6 +29,7 @@ pub(super) fn validate(wire: &Wire, base: &Path, problems: &mut Problems) -> Pla
     let accept = accept(fields, problems);
     let warmup = warmup(fields, &workloads, problems);
     let ladder = ladder::ladder(fields, &workloads, problems);
+    writes::refuse(fields, &dataset, &ladder, &warmup, problems);
     let warnings = warnings::of_plan(&Parts {
         accept: &accept,
         dataset: &dataset,
@@ -203,8 +204,17 @@ fn dataset(fields: &Fields, problems: &mut Problems) -> Dataset {
         tables: fields.count("dataset.tables"),
         size,
         load_threads: fields.count("dataset.load_threads"),
+        load_rate: fields
+            .integer("dataset.load_rate")
+            .and_then(|n| u64::try_from(n).ok()),
+        binlog: match fields.text("dataset.binlog").as_deref() {
+            Some("logged") => Some(Binlog::Logged),
+            Some("unlogged") => Some(Binlog::Unlogged),
+            _ => None,
+        },
         reset: if existing { Reset::Never } else { stated },
         existing,
+        change_existing: fields.flag("dataset.change_existing"),
         keep: fields.flag("dataset.keep"),
         auto_inc: fields.flag("dataset.auto_inc"),
         secondary_index: fields.flag("dataset.secondary_index"),
