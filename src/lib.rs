@@ -16,6 +16,7 @@ pub mod plan;
 pub mod probe;
 pub mod record;
 pub mod report;
+mod steady;
 pub mod store;
 pub mod target;
 pub mod terminal;
@@ -100,7 +101,7 @@ fn measure(
     interrupt: &Interrupt,
 ) -> Result<RunEnd, Failure> {
     let mut journal = Journal::create(&store.journal()).map_err(Failure::run)?;
-    let mut server = commands::open_server(plan, &mut journal, terminal, interrupt)?;
+    let mut server = commands::open_for_data(plan, &mut journal, terminal, interrupt)?;
     let end = commands::admit(plan, &mut server, run, terminal).and_then(|_lock| {
         run.settings.extend(
             server
@@ -120,10 +121,12 @@ fn measure(
                     .and_then(|()| report::write_cells(run, &findings, store.dir()).map(|_| ()))
                     .map_err(|error| error.to_string())
             },
+            advisor: &commands::Analyst { plan },
             terminal,
             interrupt,
             resolved: None,
             expected: BTreeMap::new(),
+            written: false,
         }
         .run(cells)
         .map_err(commands::session_failure)

@@ -94,6 +94,7 @@ struct Columns {
     variant: Option<usize>,
     validity: Option<usize>,
     status: Option<usize>,
+    kind: Option<usize>,
 }
 
 /// One of both for all rows, never a mix.
@@ -108,7 +109,8 @@ struct Throughput {
 /// `tps`, or `qps` when more rows have that; a row without is `NaN`, which the knee leaves out and says.
 ///
 /// The cells.csv of a run folder is read too, when it holds one ladder: rows whose `validity` is `invalid`,
-/// or whose `status` says that the cell did not run to its end, are left out and noted.
+/// whose `status` says that the cell did not run to its end, or whose `kind` is `soak` or `reference`, are left
+/// out and noted.
 ///
 /// # Errors
 /// What is wrong, with line and column.
@@ -189,6 +191,14 @@ fn unusable(row: &csv::StringRecord, columns: &Columns) -> Option<String> {
     const CUT_SHORT: [&str; 4] = ["failed", "stopped", "interrupted", "skipped"];
     let cell = |column: Option<usize>| column.and_then(|c| row.get(c)).unwrap_or_default();
     let (validity, status) = (cell(columns.validity), cell(columns.status));
+    // Longer, or measured at another moment: no point of the ladder.
+    let kind = cell(columns.kind);
+    if ["soak", "reference"]
+        .iter()
+        .any(|other| kind.eq_ignore_ascii_case(other))
+    {
+        return Some(format!("it is a {kind} cell"));
+    }
     if validity.eq_ignore_ascii_case("invalid") {
         return Some("its validity is `invalid`".to_owned());
     }
@@ -257,6 +267,7 @@ fn columns(header: &csv::StringRecord) -> Result<Columns, CsvError> {
         workload: find(&["workload"])?,
         variant: find(&["variant"])?,
         validity: find(&["validity"])?,
+        kind: find(&["kind"])?,
         status: find(&["status"])?,
     })
 }

@@ -7,7 +7,7 @@ use crate::execute;
 use crate::interrupt::Interrupt;
 use crate::plan::{self, Plan, Warning};
 use crate::record::Run;
-use crate::target::{self, Journal, Others, RunLock, Server};
+use crate::target::{self, DataSource, Journal, Others, RunLock, Server};
 use crate::terminal::Terminal;
 
 /// Refuses a run outside the guard's window before anything is touched.
@@ -32,8 +32,19 @@ pub(crate) fn somebody_to_ask(plan: &Plan) -> Result<(), Failure> {
 }
 
 /// Connects, or starts the private server.
-pub(crate) fn open_server(
+pub(super) fn open_server(
     plan: &Plan,
+    journal: &mut Journal,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> Result<Server, Failure> {
+    open_server_on(plan, DataSource::default(), journal, terminal, interrupt)
+}
+
+/// As [`open_server`]; a private one on the data of an earlier run, where there is any.
+pub(crate) fn open_server_on(
+    plan: &Plan,
+    source: DataSource,
     journal: &mut Journal,
     terminal: &Terminal,
     interrupt: &Interrupt,
@@ -50,7 +61,7 @@ pub(crate) fn open_server(
         }
         plan::Place::Server(place) => format!("connecting to {}", place.address),
     });
-    let server = Server::open(plan, journal, interrupt).map_err(|error| {
+    let server = Server::open_on(plan, source, journal, interrupt).map_err(|error| {
         if error.is_interrupt() {
             Failure::interrupted()
         } else {

@@ -4,6 +4,7 @@ use anyhow::anyhow;
 
 use super::edges::read_plan;
 use super::failure::Failure;
+use super::kept::cache;
 use super::offline::{knee, list, report_again, workloads};
 use super::on_server::{check, cleanup, grants, prepare, restore};
 use crate::cli::{Command, Exit};
@@ -44,6 +45,7 @@ pub(crate) fn dispatch(
         Command::Report { dir, template } => report_again(&dir, template.as_deref(), terminal),
         Command::Knee { file, gain, json } => knee(&file, &gain, json),
         Command::Workload { command } => workloads(command),
+        Command::Cache { command } => cache(&command),
         Command::Grants { plan, flavour } => grants(&plan, flavour),
     }
 }

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
 
+use super::extend::Extension;
 use super::guard::Watch;
 use crate::dataset;
 use crate::interrupt::Interrupt;
 use crate::load::{self, Flow, LoadOutcome, LoadSpec, Observer, Pace};
 use crate::matrix::Cell;
 use crate::plan::{Plan, Step};
-use crate::record::{CellRecord, CellStatus, ClientUsage, Interval, Merged, Phase};
+use crate::record::{CellEvidence, CellRecord, CellStatus, ClientUsage, Interval, Merged, Phase};
 use crate::target::{self, Endpoint};
 use crate::terminal::Terminal;
 use crate::units::{Millis, PerSecond};
@@ -68,7 +69,8 @@ pub(super) fn spec(
         options: plan.load,
         pace,
         discard: plan.ladder.discard.0,
-        measure: plan.ladder.measure.0,
+        // What is steady earlier ends with the plan's measured time.
+        measure: plan.ladder.until_steady.unwrap_or(plan.ladder.measure).0,
         events: plan.ladder.events,
         interval: plan.ladder.interval.0,
         seed: stream_seed(plan.seed, &program.name, step),
@@ -96,6 +98,7 @@ pub(super) struct CellObserver<'a> {
     released: Mutex<Option<Instant>>,
     on_release: &'a (dyn Fn(Instant) + Sync),
     killed: AtomicBool,
+    extension: Option<&'a Extension>,
 }
 
 impl<'a> CellObserver<'a> {
@@ -119,7 +122,13 @@ impl<'a> CellObserver<'a> {
             released: Mutex::new(None),
             on_release,
             killed: AtomicBool::new(false),
+            extension: None,
         }
+    }
+
+    /// Ends the cell as soon as it is steady, once the plan's measured time is over.
+    pub(super) fn until_steady(self, extension: Option<&'a Extension>) -> Self {
+        Self { extension, ..self }
     }
 }
 
@@ -143,6 +152,7 @@ impl Observer for CellObserver<'_> {
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         match watch.interval(interval, (self.server_cpu)(), &jiff::ZonedDateTime::now()) {
             Some(why) => Flow::Stop(why),
+            None if self.extension.is_some_and(|e| e.enough(interval)) => Flow::Enough,
             None => Flow::Continue,
         }
     }
@@ -220,6 +230,7 @@ pub(super) fn blank(
         workload: program.name.clone(),
         step: cell.step,
         clients: cell.clients,
+        kind: cell.kind,
         status,
         reason,
         started_at: None,
@@ -231,6 +242,7 @@ pub(super) fn blank(
         statements: Vec::new(),
         client: ClientUsage::default(),
         differences: Vec::new(),
+        evidence: CellEvidence::default(),
         intervals: Vec::new(),
         server: Vec::new(),
         host: Vec::new(),

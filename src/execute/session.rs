@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use thiserror::Error;
 
-use super::{cell, data};
+use super::{Advisor, cell, data};
 use crate::dataset::{self, DatasetError, Resolved};
 use crate::interrupt::Interrupt;
 use crate::load::LoadError;
@@ -24,6 +24,11 @@ pub enum SessionError {
     /// The data.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
+    /// Files that were put back are not what was copied.
+    #[error(
+        "the data that was put back from the copy of its files is not what was loaded\nhint: something else writes into the private server's folder, or its disk loses data"
+    )]
+    Copy,
     /// Too little disk.
     #[error("{0}")]
     Disk(String),
@@ -70,6 +75,8 @@ pub struct Session<'a> {
     pub run: &'a mut Run,
     /// Writes the record to the run folder; called after every cell.
     pub save: &'a mut dyn FnMut(&Run) -> Result<(), String>,
+    /// What the measurements so far ask for next.
+    pub advisor: &'a dyn Advisor,
     /// The screen.
     pub terminal: &'a Terminal,
     /// The user's wish to end.
@@ -78,6 +85,8 @@ pub struct Session<'a> {
     pub resolved: Option<Resolved>,
     /// All settings of the server as the present variant was applied: what every cell of it must find.
     pub expected: BTreeMap<String, String>,
+    /// Whether anything has written to the data since it was prepared or put back.
+    pub written: bool,
 }
 
 impl Session<'_> {
@@ -118,8 +127,16 @@ impl Session<'_> {
                 }
             }
         }
-        self.server
-            .undo_variant(self.journal, &AtScreen(self.terminal, self.interrupt))?;
+        if let RunEnd::Completed = end {
+            end = self.after_ladder(cells)?;
+        } else {
+            self.no_soak("the run ended before");
+        }
+        // A private server goes as it is.
+        if !self.server.is_managed() {
+            self.server
+                .undo_variant(self.journal, &AtScreen(self.terminal, self.interrupt))?;
+        }
         self.clean_up()?;
         Ok(end)
     }
@@ -130,13 +147,16 @@ impl Session<'_> {
     /// The server's, or a table that is not ours.
     pub fn prepare(&mut self) -> Result<(), SessionError> {
         let resolved = data::resolve(self.plan, self.server)?;
-        let facts = data::ready(
-            self.plan,
-            self.server,
-            &resolved,
-            self.terminal,
-            self.interrupt,
-        )?;
+        let facts = match data::kept(self.plan, self.server, &resolved, self.terminal)? {
+            Some(facts) => facts,
+            None => data::ready(
+                self.plan,
+                self.server,
+                &resolved,
+                self.terminal,
+                self.interrupt,
+            )?,
+        };
         self.terminal.say(format_args!(
             "data: {} tables of {} rows, {} with index ({})",
             facts.tables, facts.rows, facts.bytes, facts.origin
@@ -155,6 +175,7 @@ impl Session<'_> {
                 self.run.warnings.push(warning);
             }
         }
+        self.keep_data(matrix::estimate(self.plan).loads)?;
         self.save()
     }
 

@@ -1,63 +1,39 @@
-//! One visit of a variant: apply it, put the data back, warm up, climb each workload's ladder.
+//! One visit of a variant: begin it, climb each workload's ladder.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::cell::{self, CellObserver, Label};
-use super::guard::Watch;
-use super::session::AtScreen;
 use super::{Session, SessionError, data};
 use crate::dataset;
 use crate::matrix::Cell;
-use crate::plan::{OnFailure, Plan, Reset, Step};
+use crate::plan::{OnFailure, Plan};
 use crate::record::{CellRecord, CellStatus, RunEnd, VariantRecord};
 use crate::workload::{Program, TableLayout};
 
 /// What a cell's end means for the cells after it.
-enum Next {
+pub(super) enum Next {
     Continue,
     SkipLadder(String),
     Stop(String),
 }
 
 impl Session<'_> {
-    /// One visit of a variant: apply, reset, warm up, climb each workload's ladder, undo.
+    /// One visit of a variant: apply, reset, settle, warm up, climb each workload's ladder.
     pub(super) fn visit(
         &mut self,
         cells: &[Cell],
         total: usize,
         ends: Instant,
     ) -> Result<RunEnd, SessionError> {
-        let variant = &self.plan.variants[cells[0].variant];
-        if self.plan.variants.len() > 1 {
-            self.terminal
-                .say(format_args!("variant `{}`", variant.name));
-        }
-        let applied = self.server.apply_variant(
-            self.plan,
-            variant,
-            self.journal,
-            &AtScreen(self.terminal, self.interrupt),
-        )?;
-        self.keep_variant(applied);
-        self.expected = self.server.variables()?;
-        // What holds for the whole run must hold here too, unless the variant is about it.
-        for setting in &self.run.settings {
-            let moved = variant
-                .set
-                .iter()
-                .chain(&variant.options)
-                .any(|own| own.name == setting.name);
-            if let (Some(took), false) = (&setting.took, moved) {
-                self.expected.insert(setting.name.clone(), took.clone());
-            }
-        }
-        let fresh = cells[0].index == 1;
-        if self.plan.dataset.reset == Reset::PerVariant && !fresh {
-            self.reset()?;
-        }
-        self.warm_up()?;
+        self.begin(cells[0].variant, cells[0].index)?;
         for ladder in cells.chunk_by(|a, b| a.workload == b.workload) {
             let mut skipping: Option<String> = None;
+            let plan = self.plan;
+            let program = &plan.ladder.workloads[ladder[0].workload];
+            let plans = self.plans_before(
+                ladder[0].repeat,
+                &plan.variants[ladder[0].variant].name,
+                program,
+            );
             for cell in ladder {
                 if self.interrupt.raised() {
                     return Err(SessionError::Interrupted);
@@ -66,9 +42,7 @@ impl Session<'_> {
                     self.skip(cell, why);
                     continue;
                 }
-                if self.plan.dataset.reset == Reset::PerCell && cell.index > 1 {
-                    self.reset()?;
-                }
+                self.begin_cell(cell)?;
                 let left = ends.saturating_duration_since(Instant::now());
                 let record = self.cell(cell, total, left)?;
                 let next = next(self.plan, &record);
@@ -87,11 +61,13 @@ impl Session<'_> {
                     }
                 }
             }
+            self.plans_after(plans, program);
+            self.save()?;
         }
         Ok(RunEnd::Completed)
     }
 
-    fn keep_variant(&mut self, applied: VariantRecord) {
+    pub(super) fn keep_variant(&mut self, applied: VariantRecord) {
         for setting in &applied.settings {
             let took = setting.took.as_deref().unwrap_or("n/a");
             self.terminal.say(format_args!(
@@ -112,72 +88,6 @@ impl Session<'_> {
         }
     }
 
-    fn reset(&mut self) -> Result<(), SessionError> {
-        self.terminal
-            .say("putting the data back to its first state");
-        let Some(resolved) = self.resolved else {
-            return Ok(());
-        };
-        data::reset(
-            self.plan,
-            self.server,
-            &resolved,
-            self.terminal,
-            self.interrupt,
-        )
-    }
-
-    fn warm_up(&mut self) -> Result<(), SessionError> {
-        let Some(program) = &self.plan.warmup.workload else {
-            return Ok(());
-        };
-        let (threads, duration) = (self.plan.warmup.threads, self.plan.warmup.duration);
-        if duration.0.is_zero() {
-            return Ok(());
-        }
-        self.before_load(program)?;
-        self.terminal.say(format_args!(
-            "warming up: {} with {threads} threads for {duration}",
-            program.name
-        ));
-        let mut spec = cell::spec(
-            self.plan,
-            self.server.load_endpoint(),
-            self.rows(),
-            program,
-            Step::Threads(threads),
-        );
-        spec.discard = Duration::ZERO;
-        spec.measure = duration.0;
-        spec.events = None;
-        let label = Label {
-            position: "warm-up".into(),
-            text: program.name.clone(),
-        };
-        let admin = self.server.admin_endpoint().clone();
-        let observer = CellObserver::new(
-            self.terminal,
-            &label,
-            &admin,
-            Watch::new(&self.plan.guard),
-            self.server.pid(),
-            &|| None,
-            &|_| {},
-        );
-        let outcome =
-            cell::drive(&spec, &observer, self.interrupt).map_err(SessionError::Warmup)?;
-        match outcome.status {
-            CellStatus::Completed | CellStatus::Truncated => Ok(()),
-            CellStatus::Interrupted => Err(SessionError::Interrupted),
-            CellStatus::Failed | CellStatus::Stopped | CellStatus::Skipped => {
-                Err(SessionError::WarmupFailed {
-                    workload: program.name.clone(),
-                    reason: outcome.reason.unwrap_or_default(),
-                })
-            }
-        }
-    }
-
     /// Before a program touches the data: tables that a workload fills from empty are emptied, and what is
     /// about to be written to is marked, so that a crash cannot leave changed data that passes for fresh.
     pub(super) fn before_load(&mut self, program: &Program) -> Result<(), SessionError> {
@@ -195,6 +105,9 @@ impl Session<'_> {
                 self.interrupt,
             )?;
         }
+        if program.writes() || layout != TableLayout::Standard {
+            self.written = true;
+        }
         if program.writes() {
             dataset::mark_dirty(self.server.admin_endpoint(), self.plan, layout)?;
         }
@@ -203,7 +116,7 @@ impl Session<'_> {
 }
 
 /// What follows from a cell's end: by its status and the plan's `on_failure`.
-fn next(plan: &Plan, record: &CellRecord) -> Next {
+pub(super) fn next(plan: &Plan, record: &CellRecord) -> Next {
     let reason = record.reason.clone().unwrap_or_default();
     match record.status {
         // Interrupted: the flag is up, and the loop sees it before the next cell.

@@ -64,12 +64,31 @@ pub(super) fn ladder(
         open,
         discard,
         measure,
+        until_steady: until_steady(fields, measure, problems),
         events: fields
             .integer("ladder.events")
             .and_then(|n| u64::try_from(n).ok()),
         interval,
         repeats: fields.count("ladder.repeats"),
+        reference: fields.flag("ladder.reference"),
+        refine: refine(fields, problems),
+        refine_budget: fields.duration("ladder.refine_budget").unwrap_or_default(),
     }
+}
+
+fn refine(fields: &Fields, problems: &mut Problems) -> bool {
+    let refine = fields.flag("ladder.refine");
+    if refine && fields.given("ladder.rates") {
+        problems.push(
+            Diagnostic::error(
+                fields.key_at("ladder.refine"),
+                "`ladder.refine` narrows a knee, and a ladder of rates has none",
+            )
+            .also(fields.key_at("ladder.rates"), "the rates stand here")
+            .hint("leave `refine` out, and state the rates between which it matters"),
+        );
+    }
+    refine
 }
 
 fn check_times(
@@ -104,6 +123,22 @@ fn check_times(
             ),
         );
     }
+}
+
+/// How long a step may become.
+fn until_steady(fields: &Fields, measure: Span, problems: &mut Problems) -> Option<Span> {
+    let limit = fields.duration("ladder.until_steady")?;
+    if limit <= measure && !fields.broken("ladder.measure") {
+        problems.push(
+            Diagnostic::error(
+                fields.at("ladder.until_steady"),
+                format!("`ladder.until_steady` of {limit} leaves no room to make a step of {measure} longer"),
+            )
+            .also(fields.at("ladder.measure"), "the measured time stands here")
+            .hint("state the longest measured time, such as three times `measure`"),
+        );
+    }
+    Some(limit)
 }
 
 /// The steps of the ladder, closed or open.

@@ -21,7 +21,9 @@ pub(super) fn refuse(
             .map(|program| program.name.clone())
     };
     let on_existing = writer(&|program| program.tables == TableLayout::Standard);
-    if let (true, false, Some(name)) = (dataset.existing, dataset.change_existing, on_existing) {
+    // A private server has no existing tables, which is an error of its own.
+    let existing = dataset.existing && fields.table("target.managed").is_none();
+    if let (true, false, Some(name)) = (existing, dataset.change_existing, on_existing) {
         problems.push(
             Diagnostic::error(
                 fields.key_at("dataset.existing"),

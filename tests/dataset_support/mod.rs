@@ -82,7 +82,9 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
             set: Vec::new(),
             connect_timeout: Span(Duration::from_secs(10)),
             start_timeout: Span(Duration::from_secs(60)),
+            probe: None,
         },
+        replicas: Vec::new(),
         dataset: Dataset {
             tables: 3,
             size: DataSize::Rows(rows),
@@ -102,6 +104,9 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
         warmup: Warmup {
             workload: None,
             duration: Span(Duration::ZERO),
+            until_level: false,
+            limit: Span(Duration::ZERO),
+            settle: Span(Duration::ZERO),
             threads: 1,
         },
         ladder: Ladder {
@@ -110,9 +115,13 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
             open: None,
             discard: Span(Duration::ZERO),
             measure: Span(Duration::from_secs(1)),
+            until_steady: None,
             events: None,
             interval: Span(Duration::from_secs(1)),
             repeats: 1,
+            reference: true,
+            refine: false,
+            refine_budget: Span::default(),
         },
         access: Access {
             distribution: Distribution::Uniform,
@@ -141,9 +150,11 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
             window: None,
             allow_other_clients: false,
         },
+        soak: None,
         criteria: Criteria::default(),
         analysis: AnalysisOptions {
             knee_gain: Ratio(0.2),
+            house: capbench::plan::HouseRule::default(),
         },
         report: ReportOptions::default(),
         warnings: Vec::new(),
