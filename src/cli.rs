@@ -11,9 +11,10 @@ pub enum Exit {
     Passed = 0,
     /// A criterion failed or could not be tested.
     CriterionFailed = 1,
-    /// The plan or the command line is wrong; nothing was changed.
+    /// The plan, the command line or what they name on this machine is wrong; no server was asked.
     BadInput = 2,
-    /// The run failed: server, network, disk, or a fault of capbench.
+    /// Refused because of what was found on the server, or the run failed: server, network, disk, or a fault of
+    /// capbench.
     RunFailed = 3,
     /// The run ended but cannot be relied on.
     CannotBeReliedOn = 4,
@@ -39,11 +40,21 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    passed (also: no limit found up to the last step, with a warning)
   1    a criterion of the plan failed or could not be tested
-  2    the plan or the command line is wrong; nothing was changed
-  3    the run failed: server, network, disk, or a fault of capbench
+  2    the plan or the command line is wrong, or a file, variable or program that it names is
+       missing; no server was asked
+  3    refused because of what was found on the server, before anything was changed; or the run
+       failed: server, network, disk, or a fault of capbench
   4    the run ended but cannot be relied on: a deciding cell is invalid, or the guard stopped it
   130  interrupted (Ctrl-C); what was measured is in the report, the server was put back.
        A second Ctrl-C ends at once and puts nothing back: see `capbench restore`";
+
+const COMPARE_CODES: &str = "\
+Exit codes:
+  0    compared: nothing that decides got worse beyond noise (inconclusive counts as this)
+  1    throughput or p95 of the second run is worse at a step that decides
+  2    the runs are unlike (each difference is named), or a folder holds no run
+  3    the file of --out cannot be written
+  4    one of the runs cannot be relied on, or no step was measured validly in both";
 
 /// How many concurrently active clients can a MySQL-family database carry, and what stops it?
 #[derive(Debug, Parser)]
@@ -90,6 +101,26 @@ pub struct RunArgs {
     pub list: bool,
 }
 
+/// `capbench restore`.
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// The folder of the run
+    #[arg(value_name = "DIR", required_unless_present = "from_server")]
+    pub dir: Option<PathBuf>,
+    /// The plan where it stood, when it names files beside it [default: DIR/plan.toml]
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
+    /// Without a folder: from what the server of this plan holds
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["dir", "plan"])]
+    pub from_server: Option<PathBuf>,
+    /// Put back also what someone else has set meanwhile
+    #[arg(long, conflicts_with = "keep")]
+    pub force: bool,
+    /// Accept what someone else has set meanwhile
+    #[arg(long)]
+    pub keep: bool,
+}
+
 /// The other commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -117,15 +148,11 @@ pub enum Command {
         #[arg(value_name = "PLAN")]
         plan: PathBuf,
     },
-    /// Put back what a run that was killed left changed on its server, from the run's journal
-    Restore {
-        /// The folder of the run
-        #[arg(value_name = "DIR")]
-        dir: PathBuf,
-        /// The plan where it stood, when it names files beside it [default: DIR/plan.toml]
-        #[arg(long, value_name = "PLAN")]
-        plan: Option<PathBuf>,
-    },
+    /// Put back what a run that was killed left changed on its server
+    ///
+    /// From the journal in the run's folder; where that is lost, from what the server itself holds. A variable
+    /// that someone else has set meanwhile is left alone and named.
+    Restore(RestoreArgs),
     /// Write the report of a run again, from its records alone
     Report {
         /// The folder of a run
@@ -134,6 +161,22 @@ pub enum Command {
         /// A template of your own for report.md
         #[arg(long, value_name = "FILE")]
         template: Option<PathBuf>,
+    },
+    /// Compare two runs of one plan, the first as the baseline; prints Markdown
+    #[command(after_help = COMPARE_CODES)]
+    Compare {
+        /// The folder of the first run
+        #[arg(value_name = "DIR")]
+        first: PathBuf,
+        /// The folder of the second run
+        #[arg(value_name = "DIR")]
+        second: PathBuf,
+        /// Write the Markdown into this file too; it must not exist
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// Compare although this differs, and say so (may stand several times)
+        #[arg(long, value_enum, value_name = "PART")]
+        despite: Vec<PartArg>,
     },
     /// Find the knee of a concurrency ladder in a CSV file
     Knee {
@@ -193,6 +236,37 @@ pub enum CacheCommand {
     List,
     /// Remove everything that no run uses now
     Clear,
+}
+
+/// What two runs may differ in, on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PartArg {
+    /// Version of capbench
+    Tool,
+    /// Times, steps, seed, warm-up, reset
+    Plan,
+    /// Workloads, protocol, access, loop
+    Workload,
+    /// Tables and rows
+    Dataset,
+    /// Family, version, address, encryption, round trip
+    Server,
+    /// The load machine
+    Host,
+}
+
+impl PartArg {
+    /// The word as it is typed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Plan => "plan",
+            Self::Workload => "workload",
+            Self::Dataset => "dataset",
+            Self::Server => "server",
+            Self::Host => "host",
+        }
+    }
 }
 
 /// Server family on the command line.

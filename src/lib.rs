@@ -59,6 +59,7 @@ fn run(args: &RunArgs, terminal: &Terminal, interrupt: &Interrupt) -> Result<Exi
     if args.list {
         return Ok(commands::list(&loaded.plan, &cells));
     }
+    commands::check_template(&loaded.plan)?;
     commands::within_window(&loaded.plan)?;
     commands::somebody_to_ask(&loaded.plan)?;
     let mut store = commands::create_store(args, &loaded)?;
@@ -102,7 +103,8 @@ fn measure(
 ) -> Result<RunEnd, Failure> {
     let mut journal = Journal::create(&store.journal()).map_err(Failure::run)?;
     let mut server = commands::open_for_data(plan, &mut journal, terminal, interrupt)?;
-    let end = commands::admit(plan, &mut server, run, terminal).and_then(|_lock| {
+    let end = commands::admit(plan, &mut server, run, terminal).and_then(|()| {
+        commands::hold(plan, &server, &mut journal, run, Some(store.dir()));
         run.settings.extend(
             server
                 .apply_run_settings(&plan.target.set, &mut journal)

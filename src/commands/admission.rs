@@ -1,5 +1,7 @@
 //! The server opened, and refused before anything is touched when plan and server do not fit.
 
+use std::path::Path;
+
 use anyhow::anyhow;
 
 use super::failure::Failure;
@@ -7,13 +9,13 @@ use crate::execute;
 use crate::interrupt::Interrupt;
 use crate::plan::{self, Plan, Warning};
 use crate::record::Run;
-use crate::target::{self, DataSource, Journal, Others, RunLock, Server};
+use crate::target::{self, DataSource, Held, Holder, Journal, Lease, Server};
 use crate::terminal::Terminal;
 
 /// Refuses a run outside the guard's window before anything is touched.
 pub(crate) fn within_window(plan: &Plan) -> Result<(), Failure> {
     match execute::outside_window(&plan.guard, &jiff::ZonedDateTime::now()) {
-        Some(why) => Err(Failure::guard(anyhow!(
+        Some(why) => Err(Failure::run(anyhow!(
             "not started: {why}\nhint: run it inside the window, or change the window in the plan"
         ))),
         None => Ok(()),
@@ -61,13 +63,7 @@ pub(crate) fn open_server_on(
         }
         plan::Place::Server(place) => format!("connecting to {}", place.address),
     });
-    let server = Server::open_on(plan, source, journal, interrupt).map_err(|error| {
-        if error.is_interrupt() {
-            Failure::interrupted()
-        } else {
-            Failure::run(error)
-        }
-    })?;
+    let server = Server::open_on(plan, source, journal, interrupt).map_err(Failure::target)?;
     let identity = server.identity();
     terminal.say(format_args!(
         "{} {}, {}",
@@ -76,38 +72,121 @@ pub(crate) fn open_server_on(
     Ok(server)
 }
 
-/// Refuses before anything is touched what this plan and this server cannot do together; collects the
-/// warnings of plan, server and machine into the record.
+/// Refuses before anything is touched what this plan and this server cannot do together, all of it in one
+/// message; collects the warnings of plan, server and machine, and the dangers taken on, into the record. From
+/// here on no other capbench works on the server.
 pub(crate) fn admit(
     plan: &Plan,
     server: &mut Server,
     run: &mut Run,
     terminal: &Terminal,
-) -> Result<Option<RunLock>, Failure> {
+) -> Result<(), Failure> {
     run.server = Some(server.identity().clone());
     run.settings.extend(server.raised().iter().cloned());
     run.warnings = warnings(plan, server, run);
+    let mut found = unheld(server)?;
+    found.extend(refusals(plan, server, terminal)?);
+    for danger in target::surroundings(plan, server).map_err(Failure::run)? {
+        if plan.guard.acknowledges(danger.risk) {
+            run.warnings.push(Warning {
+                name: danger.risk.name().to_owned(),
+                text: danger.text,
+                accepted: true,
+            });
+        } else {
+            found.push(danger.to_string());
+        }
+    }
     run.warnings
         .iter()
         .for_each(|warning| terminal.warning(warning));
-    let problems = refusals(plan, server, terminal)?;
-    if problems.is_empty() {
-        return lock(server);
+    if found.is_empty() {
+        return Ok(());
     }
-    Err(Failure::input(anyhow!(
-        "this plan does not fit this server:\n{}",
-        problems.join("\n")
+    Err(Failure::run(anyhow!(
+        "refused, and nothing was changed; {}:\n{}",
+        match found.len() {
+            1 => "what stands in the way".to_owned(),
+            n => format!("{n} things stand in the way"),
+        },
+        found.join("\n")
     )))
 }
 
-/// No other capbench on this server from here on; a private server has no other.
-pub(super) fn lock(server: &Server) -> Result<Option<RunLock>, Failure> {
-    if server.is_managed() {
-        return Ok(None);
+/// No other capbench on this server from here on, and none that left changes behind; else why not.
+fn unheld(server: &mut Server) -> Result<Vec<String>, Failure> {
+    let held = server.held().map_err(Failure::run)?;
+    if let Err(error) = server.lock() {
+        let who = held
+            .first()
+            .map_or_else(String::new, |held| format!("\nit is {}", held.holder));
+        return match error {
+            target::TargetError::Unsupported(text) => Ok(vec![format!("{text}{who}")]),
+            error => Err(Failure::run(error)),
+        };
     }
-    RunLock::take(server.admin_endpoint())
-        .map(Some)
-        .map_err(Failure::input)
+    // Nobody alive holds the lock: whoever holds changes was cut off.
+    Ok(held.iter().map(left_behind).collect())
+}
+
+/// What a run that was cut off left changed, and the way back.
+fn left_behind(held: &Held) -> String {
+    let changes: Vec<String> = held
+        .entries
+        .iter()
+        .map(|entry| {
+            format!(
+                "{} ({} -> {})",
+                entry.name,
+                entry.before.as_deref().unwrap_or("n/a"),
+                entry.after.as_deref().unwrap_or("n/a")
+            )
+        })
+        .collect();
+    let folder = held.holder.folder.as_deref();
+    let by_folder = folder.map_or_else(String::new, |folder| {
+        format!("`capbench restore {folder}` on that host, or, ")
+    });
+    format!(
+        "a run that was cut off left the server changed: {}; it was {}\nhint: {by_folder}where that folder is lost, `capbench restore --from-server PLAN` puts it back",
+        changes.join(", "),
+        held.holder
+    )
+}
+
+/// No other capbench on this server from here on, for commands that change no setting; refused while a run
+/// holds changes.
+pub(super) fn lock(server: &mut Server) -> Result<(), Failure> {
+    let found = unheld(server)?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::run(anyhow!("{}", found.join("\n"))))
+}
+
+/// From here on the server itself holds what is changed on it, before it is changed.
+pub(crate) fn hold(
+    plan: &Plan,
+    server: &Server,
+    journal: &mut Journal,
+    run: &Run,
+    folder: Option<&Path>,
+) {
+    if server.is_managed() {
+        return;
+    }
+    let folder = folder.map(|dir| std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()));
+    journal.hold(Lease::new(
+        server.admin_endpoint(),
+        &plan.target.database,
+        Holder {
+            plan: plan.name.clone(),
+            host: run.host.name.clone(),
+            folder: folder.map(|dir| dir.display().to_string()),
+            since: run.started_at.clone(),
+            made_database: false,
+        },
+    ));
 }
 
 /// What keeps the plan from running on this server, one line each; lesser limits are said and passed.
@@ -117,7 +196,6 @@ fn refusals(plan: &Plan, server: &mut Server, terminal: &Terminal) -> Result<Vec
         .iter()
         .map(ToString::to_string)
         .collect();
-    found.extend(intrusion(plan, server)?);
     for limit in target::preflight(plan, server).map_err(Failure::run)? {
         if limit.blocking {
             found.push(limit.to_string());
@@ -126,35 +204,6 @@ fn refusals(plan: &Plan, server: &mut Server, terminal: &Terminal) -> Result<Vec
         }
     }
     Ok(found)
-}
-
-/// Why the load would intrude on others: who is seen is named, and what cannot be seen is not "nobody".
-fn intrusion(plan: &Plan, server: &mut Server) -> Result<Option<String>, Failure> {
-    /// As many sessions as a person reads.
-    const NAMED: usize = 8;
-    if plan.guard.allow_other_clients || server.is_managed() {
-        return Ok(None);
-    }
-    let hint = "hint: run it when nobody else uses the server, or state allow_other_clients = true under [guard]";
-    Ok(match target::others(server).map_err(Failure::run)? {
-        Others::Unseen => Some(format!(
-            "other clients cannot be seen: the account of the control connections lacks the PROCESS privilege\n{hint}, or grant PROCESS (`capbench grants`)"
-        )),
-        Others::Seen(others) if others.is_empty() => None,
-        Others::Seen(others) => {
-            let more = others.len().saturating_sub(NAMED);
-            let named = others[..others.len() - more].join(", ");
-            let more = if more > 0 {
-                format!(" and {more} more")
-            } else {
-                String::new()
-            };
-            Some(format!(
-                "{} other clients are connected: {named}{more}\n{hint}",
-                others.len()
-            ))
-        }
-    })
 }
 
 /// The plan's own warnings and those of server and load machine, each once.

@@ -2,11 +2,14 @@
 
 use anyhow::anyhow;
 
+use super::check::check;
+use super::compare::compare;
 use super::edges::read_plan;
 use super::failure::Failure;
 use super::kept::cache;
 use super::offline::{knee, list, report_again, workloads};
-use super::on_server::{check, cleanup, grants, prepare, restore};
+use super::on_server::{cleanup, grants, prepare};
+use super::restore::restore;
 use crate::cli::{Command, Exit};
 use crate::interrupt::Interrupt;
 use crate::matrix;
@@ -41,11 +44,17 @@ pub(crate) fn dispatch(
         Command::Check { plan, list: false } => check(&plan, terminal, interrupt),
         Command::Prepare { plan, quiet: _ } => prepare(&plan, terminal, interrupt),
         Command::Cleanup { plan } => cleanup(&plan, terminal, interrupt),
-        Command::Restore { dir, plan } => restore(&dir, plan.as_deref(), terminal, interrupt),
+        Command::Restore(args) => restore(&args, terminal, interrupt),
         Command::Report { dir, template } => report_again(&dir, template.as_deref(), terminal),
+        Command::Compare {
+            first,
+            second,
+            out,
+            despite,
+        } => compare(&first, &second, out.as_deref(), &despite, terminal),
         Command::Knee { file, gain, json } => knee(&file, &gain, json),
         Command::Workload { command } => workloads(command),
-        Command::Cache { command } => cache(&command),
+        Command::Cache { command } => cache(command),
         Command::Grants { plan, flavour } => grants(&plan, flavour),
     }
 }

@@ -23,6 +23,14 @@ pub(crate) fn read_plan(path: Option<&Path>) -> Result<Loaded, Failure> {
     plan::load(path).map_err(Failure::input)
 }
 
+/// Refuses a report template that cannot be used, before hours of load and not after them.
+pub(crate) fn check_template(plan: &plan::Plan) -> Result<(), Failure> {
+    match &plan.report.template {
+        Some(path) => report::check_template(path).map_err(Failure::input),
+        None => Ok(()),
+    }
+}
+
 /// The folder of this run.
 pub(crate) fn create_store(args: &RunArgs, loaded: &Loaded) -> Result<Store, Failure> {
     let place = match &args.out {

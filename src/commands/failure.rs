@@ -4,6 +4,7 @@ use crate::cli::Exit;
 use crate::execute;
 use crate::plan;
 use crate::record;
+use crate::target::TargetError;
 use crate::terminal::{self, Terminal};
 
 /// Why a command did not do what it was asked, with the exit code that says so.
@@ -22,11 +23,15 @@ impl Failure {
         }
     }
 
-    /// The guard does not let it begin.
-    pub(crate) fn guard(error: impl Into<anyhow::Error>) -> Self {
-        Self {
-            exit: Exit::CannotBeReliedOn,
-            error: Some(error.into()),
+    /// The server could not be had: what the plan names on this machine is wrong, the user ended it, or the
+    /// server, network or disk said no.
+    pub(crate) fn target(error: TargetError) -> Self {
+        if error.is_interrupt() {
+            Self::interrupted()
+        } else if error.is_input() {
+            Self::input(error)
+        } else {
+            Self::run(error)
         }
     }
 

@@ -1,53 +1,23 @@
-//! The commands that ask a server: check, prepare, cleanup, restore, grants.
+//! The commands that ask a server: prepare, cleanup, grants.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::anyhow;
 
-use super::admission::{admit, lock, open_server};
+use super::admission::{admit, hold, lock, open_server};
 use super::analyst::Analyst;
 use super::edges::{new_run, read_plan};
 use super::failure::{Failure, session_failure};
 use super::kept::{keeps, open_for_data};
 use crate::cli::{Exit, FlavourArg};
 use crate::dataset;
-use crate::execute::{self, AtScreen, Session};
+use crate::execute::Session;
 use crate::interrupt::Interrupt;
-use crate::matrix;
 use crate::plan::{self, Loaded, Plan};
 use crate::record::Flavour;
-use crate::store;
-use crate::target::{self, Journal, Server, Undo};
+use crate::target::{self, Journal};
 use crate::terminal::Terminal;
-
-/// `capbench check`.
-pub(super) fn check(
-    path: &Path,
-    terminal: &Terminal,
-    interrupt: &Interrupt,
-) -> Result<Exit, Failure> {
-    let loaded = read_plan(Some(path))?;
-    let plan = &loaded.plan;
-    if let Some(why) = execute::outside_window(&plan.guard, &jiff::ZonedDateTime::now()) {
-        terminal.say(format_args!("note: {why}; a run would be refused now"));
-    }
-    let mut journal = Journal::in_memory();
-    let mut server = open_server(plan, &mut journal, terminal, interrupt)?;
-    let mut run = new_run(&loaded);
-    let admitted = admit(plan, &mut server, &mut run, terminal)
-        .and_then(|_lock| execute::outlook(plan, &mut server, terminal).map_err(session_failure));
-    let closed = server.close(&mut journal).map_err(Failure::run);
-    let outlook = admitted?;
-    closed?;
-    let estimate = matrix::estimate(plan);
-    Terminal::data(&format!(
-        "{outlook}\nok: {} cells, about {}; nothing was changed",
-        matrix::cells(plan).len(),
-        estimate.duration
-    ));
-    Ok(Exit::Passed)
-}
 
 /// `capbench prepare`.
 pub(super) fn prepare(
@@ -80,8 +50,8 @@ pub(super) fn cleanup(
     let loaded = read_plan(Some(path))?;
     refuse_private(&loaded.plan, "cleanup", "it leaves nothing behind")?;
     let mut journal = Journal::in_memory();
-    let server = open_server(&loaded.plan, &mut journal, terminal, interrupt)?;
-    let dropped = lock(&server).and_then(|_lock| {
+    let mut server = open_server(&loaded.plan, &mut journal, terminal, interrupt)?;
+    let dropped = lock(&mut server).and_then(|()| {
         dataset::cleanup(server.admin_endpoint(), &loaded.plan.target.database)
             .map_err(Failure::run)
     });
@@ -110,7 +80,8 @@ fn with_server(
     let mut journal = Journal::in_memory();
     let mut server = open_for_data(plan, &mut journal, terminal, interrupt)?;
     let mut run = new_run(loaded);
-    let done = admit(plan, &mut server, &mut run, terminal).and_then(|_lock| {
+    let done = admit(plan, &mut server, &mut run, terminal).and_then(|()| {
+        hold(plan, &server, &mut journal, &run, None);
         let mut session = Session {
             plan,
             server: &mut server,
@@ -130,75 +101,13 @@ fn with_server(
     done
 }
 
-/// `capbench restore`.
-pub(super) fn restore(
-    dir: &Path,
-    plan: Option<&Path>,
-    terminal: &Terminal,
-    interrupt: &Interrupt,
-) -> Result<Exit, Failure> {
-    let path = dir.join("journal.jsonl");
-    let pending = Journal::read_pending(&path).map_err(Failure::input)?;
-    if pending.is_empty() {
-        Terminal::data("nothing to put back: every change in the journal was undone");
-        return Ok(Exit::Passed);
-    }
-    let loaded = read_plan(Some(plan.unwrap_or(&dir.join("plan.toml"))))?;
-    let mut journal = Journal::create(&path).map_err(Failure::run)?;
-    let names: Vec<String> = pending
-        .iter()
-        .map(|entry| format!("{} {}", entry.action, entry.name))
-        .collect();
-    if let plan::Place::Managed(managed) = &loaded.plan.target.place {
-        // A private server takes its settings with it.
-        target::end_orphans(managed.directory.as_deref());
-        let left = pending.iter().find_map(|entry| match &entry.undo {
-            Undo::PrivateServer { folder, .. } if folder.exists() => Some(folder),
-            _ => None,
-        });
-        if let Some(folder) = left {
-            return Err(Failure::run(anyhow!(
-                "the private server in {} is still in use: its capbench runs\nhint: end that run first (Ctrl-C)",
-                folder.display()
-            )));
-        }
-        for entry in &pending {
-            journal.undone(entry.seq).map_err(Failure::run)?;
-        }
-    } else {
-        let mut server = open_server(&loaded.plan, &mut journal, terminal, interrupt)?;
-        let _lock = lock(&server)?;
-        same_server(dir, &server)?;
-        server.adopt(pending);
-        let restored = server.restore(&mut journal, &AtScreen(terminal, interrupt));
-        let closed = server.close(&mut journal);
-        restored.and(closed).map_err(Failure::run)?;
-    }
-    Terminal::data(&format!("put back: {}", names.join(", ")));
-    Ok(Exit::Passed)
-}
-
-/// The journal of one server must not be replayed on another.
-fn same_server(dir: &Path, server: &Server) -> Result<(), Failure> {
-    let run = store::open(dir).ok().and_then(|run| run.server);
-    let (Some(then), now) = (run.and_then(|server| server.uuid), &server.identity().uuid) else {
-        return Ok(());
-    };
-    match now {
-        Some(now) if *now != then => Err(Failure::input(anyhow!(
-            "this is another server than that of the run: its id is {now}, the run's was {then}\nhint: state the right server in the plan, or give the plan with --plan"
-        ))),
-        _ => Ok(()),
-    }
-}
-
 /// `capbench grants`.
 pub(super) fn grants(path: &Path, flavour: Option<FlavourArg>) -> Result<Exit, Failure> {
     let loaded = read_plan(Some(path))?;
     let flavour = match flavour {
         Some(FlavourArg::Mysql) => Flavour::MySql,
         Some(FlavourArg::Mariadb) => Flavour::MariaDb,
-        None => target::flavour_of(&loaded.plan).map_err(Failure::run)?,
+        None => target::flavour_of(&loaded.plan).map_err(Failure::target)?,
     };
     Terminal::data(&target::grants(&loaded.plan, flavour));
     Ok(Exit::Passed)

@@ -18,6 +18,8 @@ pub struct Cleaned {
     pub left: Vec<String>,
     /// Whether the database went too: capbench had made it and nothing else was in it.
     pub database: bool,
+    /// capbench had made the database, and it had to stay.
+    pub database_left: bool,
 }
 
 impl std::fmt::Display for Cleaned {
@@ -92,6 +94,7 @@ pub fn cleanup(admin: &Endpoint, database: &str) -> Result<Cleaned, DatasetError
             )?;
             cleaned.database = true;
         }
+        cleaned.database_left = !cleaned.database;
     }
     Ok(cleaned)
 }

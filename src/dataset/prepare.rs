@@ -21,7 +21,7 @@ use super::size::{Resolved, disk_space, measured};
 use crate::interrupt::Interrupt;
 use crate::plan::{Binlog, Plan, Reset, Setting, SettingValue, Step};
 use crate::record::DatasetFacts;
-use crate::target::Endpoint;
+use crate::target::{Endpoint, lease_made_database};
 use crate::workload::TableLayout;
 
 /// The setting under which a server loads fastest. A private server may be given it; elsewhere the loader
@@ -168,6 +168,9 @@ impl<'a> Preparation<'a> {
             wanted.created_database = true;
         }
         enter(&mut conn, database)?;
+        // The lease may have come first.
+        wanted.created_database |= lease_made_database(&mut conn, database)
+            .map_err(|error| DatasetError::statement("reading the lease", &error))?;
         Ok(Self {
             admin,
             plan,

@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::extend::Extension;
 use super::guard::Watch;
+use super::sentinel::Sentinel;
 use crate::dataset;
 use crate::interrupt::Interrupt;
 use crate::load::{self, Flow, LoadOutcome, LoadSpec, Observer, Pace};
@@ -92,6 +93,7 @@ pub(super) struct CellObserver<'a> {
     label: &'a Label,
     admin: &'a Endpoint,
     watch: Mutex<Watch<'a>>,
+    sentinel: &'a Sentinel,
     /// The private server's process.
     server: Option<u32>,
     server_cpu: &'a (dyn Fn() -> Option<crate::units::Ratio> + Sync),
@@ -103,11 +105,13 @@ pub(super) struct CellObserver<'a> {
 
 impl<'a> CellObserver<'a> {
     /// An observer for one cell.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of its own")]
     pub(super) fn new(
         terminal: &'a Terminal,
         label: &'a Label,
         admin: &'a Endpoint,
         watch: Watch<'a>,
+        sentinel: &'a Sentinel,
         server: Option<u32>,
         server_cpu: &'a (dyn Fn() -> Option<crate::units::Ratio> + Sync),
         on_release: &'a (dyn Fn(Instant) + Sync),
@@ -117,6 +121,7 @@ impl<'a> CellObserver<'a> {
             label,
             admin,
             watch: Mutex::new(watch),
+            sentinel,
             server,
             server_cpu,
             released: Mutex::new(None),
@@ -150,7 +155,10 @@ impl Observer for CellObserver<'_> {
             return Flow::Stop("the private server ended".to_owned());
         }
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        match watch.interval(interval, (self.server_cpu)(), &jiff::ZonedDateTime::now()) {
+        let why = watch
+            .interval(interval, (self.server_cpu)(), &jiff::ZonedDateTime::now())
+            .or_else(|| self.sentinel.why());
+        match why {
             Some(why) => Flow::Stop(why),
             None if self.extension.is_some_and(|e| e.enough(interval)) => Flow::Enough,
             None => Flow::Continue,

@@ -1,12 +1,13 @@
 //! Limits that end a ladder while it runs.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use jiff::ZonedDateTime;
 
 use crate::plan::Guard;
 use crate::record::{Interval, Latency, Phase};
-use crate::units::Ratio;
+use crate::units::{Ratio, Span};
 
 /// How much of the immediate past a limit is judged on: one bad interval of a second is a hiccup,
 /// ten seconds are not [H].
@@ -71,7 +72,7 @@ impl<'p> Watch<'p> {
         let p95 = merged.quantile(0.95)?;
         (p95 > limit).then(|| {
             format!(
-                "p95 of the last {:.0} s was {p95}, above `guard.max_p95` = {limit}",
+                "p95 of the last {} was {p95}, above `guard.max_p95` = {limit}",
                 self.seconds()
             )
         })
@@ -84,7 +85,7 @@ impl<'p> Watch<'p> {
         let share = Ratio(failed as f64 / (done + failed).max(1) as f64);
         (share > limit).then(|| {
             format!(
-                "{failed} of {} transactions of the last {:.0} s failed ({share}), above `guard.max_errors` = {limit}",
+                "{failed} of {} transactions of the last {} failed ({share}), above `guard.max_errors` = {limit}",
                 done + failed,
                 self.seconds()
             )
@@ -98,8 +99,12 @@ impl<'p> Watch<'p> {
         })
     }
 
-    fn seconds(&self) -> f64 {
-        self.recent.iter().map(|seen| seen.seconds).sum()
+    /// The time that is judged, to the tenth of a second.
+    fn seconds(&self) -> Span {
+        let seconds: f64 = self.recent.iter().map(|seen| seen.seconds).sum();
+        Span(Duration::from_secs_f64(
+            (seconds * 10.0).round().max(0.0) / 10.0,
+        ))
     }
 }
 
@@ -164,17 +169,22 @@ fn busy_and_total() -> Option<(u64, u64)> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::units::Millis;
 
-    fn guard() -> Guard {
+    pub(in super::super) fn guard() -> Guard {
         Guard {
             max_p95: None,
             max_errors: None,
             max_server_cpu: None,
             window: None,
-            allow_other_clients: false,
+            max_threads_running: None,
+            max_slow_queries: None,
+            max_replica_lag: None,
+            max_disk_utilisation: None,
+            min_disk_free: None,
+            acknowledge: Vec::new(),
         }
     }
 
@@ -216,6 +226,21 @@ mod tests {
             why.contains("80.0 ms") && why.contains("guard.max_p95"),
             "{why}"
         );
+        assert!(why.starts_with("p95 of the last 10s was"), "{why}");
+    }
+
+    #[test]
+    fn intervals_of_less_than_a_second_are_told_as_what_they_are() {
+        let guard = Guard {
+            max_p95: Some(Millis(50.0)),
+            ..guard()
+        };
+        let short = Interval {
+            end: 0.2,
+            ..interval(0.0, 80, 1000, 0)
+        };
+        let why = Watch::new(&guard).interval(&short, None, &noon()).unwrap();
+        assert!(why.starts_with("p95 of the last 200ms was"), "{why}");
     }
 
     #[test]

@@ -7,10 +7,11 @@ use super::cell::{self, CellObserver, Label};
 use super::comparable::{differences, lost};
 use super::extend::Extension;
 use super::guard::{HostCpu, Watch};
+use super::sentinel::Sentinel;
 use super::{Session, SessionError};
 use crate::matrix::Cell;
 use crate::plan::Plan;
-use crate::probe::{self, digests};
+use crate::probe;
 use crate::record::{CellKind, CellRecord, CellStatus, reason};
 use crate::target;
 use crate::units::Span;
@@ -78,11 +79,13 @@ impl Session<'_> {
                 .since_last()
         };
         let admin = self.server.admin_endpoint().clone();
+        let sentinel = Sentinel::start(&plan.guard, self.server);
         let observer = CellObserver::new(
             self.terminal,
             &label,
             &admin,
             Watch::new(&plan.guard),
+            &sentinel,
             self.server.pid(),
             &server_cpu,
             &released,
@@ -109,19 +112,8 @@ impl Session<'_> {
             record.reason = Some(reason(&death.to_string()));
         }
         let death = death.is_some();
-        record.server = readings.server;
-        record.host = readings.host;
-        record.evidence.server_host = readings.server_host;
-        record.evidence.replicas = readings.replicas;
         record.evidence.extended_seconds = extension.map(|extension| extension.beyond());
-        for missing in readings.unavailable {
-            self.missing(missing);
-        }
-        if let Some(before) = digests_before.filter(|_| !death)
-            && let Some(after) = self.digests()
-        {
-            record.evidence.digests = digests::between(&before, &after);
-        }
+        self.keep(&mut record, readings, digests_before.filter(|_| !death));
         match self.server.variables() {
             Err(_) if death => {}
             Ok(after) => {

@@ -2,6 +2,7 @@
 
 mod after;
 mod cell;
+mod changes;
 mod comparable;
 mod data;
 mod evidence;
@@ -10,6 +11,7 @@ mod guard;
 mod level;
 mod measure;
 mod refine;
+mod sentinel;
 mod session;
 mod soak;
 mod start;
@@ -17,6 +19,7 @@ mod visit;
 mod warmup;
 
 pub use after::Advisor;
+pub use changes::changes;
 pub use data::{identity, outlook};
 pub use guard::outside_window;
 pub use session::{AtScreen, Session, SessionError};

@@ -185,7 +185,11 @@ impl Session<'_> {
         if dataset.keep || dataset.existing || self.server.is_managed() {
             return Ok(());
         }
-        dataset::cleanup(self.server.admin_endpoint(), &self.plan.target.database)?;
+        let cleaned = dataset::cleanup(self.server.admin_endpoint(), &self.plan.target.database)?;
+        if cleaned.database_left {
+            // The lease is still in it, and takes it along.
+            self.journal.owns_database();
+        }
         Ok(())
     }
 

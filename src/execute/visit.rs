@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::guard::outside_window;
 use super::{Session, SessionError, data};
 use crate::dataset;
 use crate::matrix::Cell;
@@ -42,6 +43,12 @@ impl Session<'_> {
                     self.skip(cell, why);
                     continue;
                 }
+                if let Some(why) = outside_window(&self.plan.guard, &jiff::ZonedDateTime::now()) {
+                    let rest = cells.iter().filter(|other| other.index >= cell.index);
+                    rest.for_each(|other| self.skip(other, &format!("not started: {why}")));
+                    return Ok(RunEnd::Stopped(why));
+                }
+                self.server.keep_lock()?;
                 self.begin_cell(cell)?;
                 let left = ends.saturating_duration_since(Instant::now());
                 let record = self.cell(cell, total, left)?;
@@ -120,15 +127,13 @@ pub(super) fn next(plan: &Plan, record: &CellRecord) -> Next {
     let reason = record.reason.clone().unwrap_or_default();
     match record.status {
         // Interrupted: the flag is up, and the loop sees it before the next cell.
-        CellStatus::Completed
-        | CellStatus::Truncated
-        | CellStatus::Skipped
-        | CellStatus::Interrupted => Next::Continue,
+        CellStatus::Completed | CellStatus::Skipped | CellStatus::Interrupted => Next::Continue,
         CellStatus::Stopped => Next::SkipLadder(format!(
             "the guard ended this ladder at {}: {reason}",
             record.step
         )),
-        CellStatus::Failed => match plan.on_failure {
+        // The server did not finish what it had begun: no state to climb further from.
+        CellStatus::Failed | CellStatus::Truncated => match plan.on_failure {
             OnFailure::Continue => Next::Continue,
             OnFailure::NextLadder => Next::SkipLadder(format!(
                 "the step before failed ({}): {reason}",

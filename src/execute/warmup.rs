@@ -8,6 +8,7 @@ use mysql::prelude::Queryable as _;
 use super::cell::{self, CellObserver, Label};
 use super::guard::Watch;
 use super::level::is_level;
+use super::sentinel::Sentinel;
 use super::{Session, SessionError};
 use crate::load::{Flow, Observer};
 use crate::plan::Step;
@@ -60,12 +61,14 @@ impl Session<'_> {
             text: program.name.clone(),
         };
         let admin = self.server.admin_endpoint().clone();
+        let sentinel = Sentinel::start(&self.plan.guard, self.server);
         let observer = WarmupObserver {
             cell: CellObserver::new(
                 self.terminal,
                 &label,
                 &admin,
                 Watch::new(&self.plan.guard),
+                &sentinel,
                 self.server.pid(),
                 &|| None,
                 &|_| {},

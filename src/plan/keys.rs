@@ -616,11 +616,41 @@ pub static KEYS: &[Key] = &[
     )
     .optional("\"22:00-06:00\"", "any time"),
     key(
-        "guard.allow_other_clients",
-        Kind::Boolean,
-        "Run although other clients are connected to the server.",
+        "guard.max_threads_running",
+        Kind::Integer { min: 1, max: ANY },
+        "Ends the ladder when Threads_running of the server is above this.",
     )
-    .default("false"),
+    .optional("200", "no limit"),
+    key(
+        "guard.max_slow_queries",
+        Kind::Number { min: 0.0, max: UNLIMITED },
+        "Ends the ladder when the server counts more slow queries per second (Slow_queries, longer than long_query_time) than this.",
+    )
+    .optional("1", "no limit"),
+    key(
+        "guard.max_replica_lag",
+        Kind::Duration { min: 0.0 },
+        "Ends the ladder when the server, a replica itself, is further behind its source than this.",
+    )
+    .optional("\"10s\"", "no limit"),
+    key(
+        "guard.max_disk_utilisation",
+        Kind::Ratio { max: 1.0, zero: false },
+        "Ends the ladder when the disk of the server's data directory is busier than this; seen only on the server's own host.",
+    )
+    .optional("\"95%\"", "no limit"),
+    key(
+        "guard.min_disk_free",
+        Kind::Ratio { max: 1.0, zero: false },
+        "Ends the ladder when less than this share of the file system of the server's data directory is free; seen only on the server's own host.",
+    )
+    .optional("\"10%\"", "no limit"),
+    key(
+        "guard.acknowledge",
+        Kind::Texts,
+        "Dangers that are known and taken on; each other one refuses the run before anything is changed. Names: other-clients, unseen-clients, other-schemas, unseen-schemas, replicas, unseen-replicas, is-replica, unseen-source, read-only, backup, unseen-backup, low-disk, unseen-disk, foreign-tables, unseen-limits.",
+    )
+    .default("[]"),
     // criteria
     key(
         "criteria.expected_peak_tps",

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::Risk;
 use crate::units::{Bytes, Millis, PerSecond, Ratio, Span};
 use crate::workload::{Access, Program};
 
@@ -507,8 +508,18 @@ pub struct Guard {
     pub max_server_cpu: Option<Ratio>,
     /// Local time of day in which load may run: minutes after midnight, from and to.
     pub window: Option<(u16, u16)>,
-    /// Run although other clients are connected.
-    pub allow_other_clients: bool,
+    /// Highest `Threads_running`.
+    pub max_threads_running: Option<u64>,
+    /// Most slow queries per second.
+    pub max_slow_queries: Option<PerSecond>,
+    /// Longest lag of the server behind its source.
+    pub max_replica_lag: Option<Span>,
+    /// Highest utilisation of the disk that holds the server's data.
+    pub max_disk_utilisation: Option<Ratio>,
+    /// Smallest free share of the file system that holds the server's data.
+    pub min_disk_free: Option<Ratio>,
+    /// Dangers that the author has taken on.
+    pub acknowledge: Vec<Risk>,
 }
 
 /// What the release needs.

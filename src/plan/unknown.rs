@@ -12,6 +12,7 @@ use super::suggest::{nearest, plain};
 
 /// Words that people bring from other tools, and the key that means the same.
 static ELSEWHERE: &[(&str, &str)] = &[
+    ("allow_other_clients", "guard.acknowledge"),
     ("arrival_rate", "ladder.rates"),
     ("concurrency", "ladder.threads"),
     ("db", "target.database"),

@@ -9,10 +9,10 @@ use super::wire::{Fields, Wire};
 use super::workloads::Workloads;
 use super::{
     AnalysisOptions, Binlog, DataSize, Dataset, Guard, HouseRule, LoadOptions, OnFailure, Plan,
-    Protocol, ReportOptions, Reset, Warmup, criteria, ladder, place, replicas, soak, variants,
-    writes,
+    Protocol, ReportOptions, Reset, Warmup, criteria, ladder, place, replicas, risk, soak,
+    variants, writes,
 };
-use crate::units::{Millis, Ratio};
+use crate::units::{Millis, PerSecond, Ratio};
 use crate::workload::{Access, Distribution};
 
 type Problems = Vec<Diagnostic>;
@@ -62,7 +62,7 @@ pub(super) fn validate(wire: &Wire, base: &Path, problems: &mut Problems) -> Pla
         access: access(fields),
         load: load(fields),
         variants,
-        guard: guard(fields),
+        guard: guard(fields, problems),
         soak,
         criteria: criteria::criteria(fields, problems),
         analysis: analysis(fields),
@@ -297,13 +297,20 @@ pub(super) fn latency(fields: &Fields, path: &str) -> Option<Millis> {
         .map(|span| Millis(span.seconds() * 1e3))
 }
 
-fn guard(fields: &Fields) -> Guard {
+fn guard(fields: &Fields, problems: &mut Problems) -> Guard {
     Guard {
         max_p95: latency(fields, "guard.max_p95"),
         max_errors: fields.number("guard.max_errors").map(Ratio),
         max_server_cpu: fields.number("guard.max_server_cpu").map(Ratio),
         window: fields.window("guard.window"),
-        allow_other_clients: fields.flag("guard.allow_other_clients"),
+        max_threads_running: fields
+            .integer("guard.max_threads_running")
+            .and_then(|n| u64::try_from(n).ok()),
+        max_slow_queries: fields.number("guard.max_slow_queries").map(PerSecond),
+        max_replica_lag: fields.duration("guard.max_replica_lag"),
+        max_disk_utilisation: fields.number("guard.max_disk_utilisation").map(Ratio),
+        min_disk_free: fields.number("guard.min_disk_free").map(Ratio),
+        acknowledge: risk::acknowledge(fields, problems),
     }
 }
 

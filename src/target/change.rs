@@ -8,7 +8,7 @@ use mysql::prelude::Queryable;
 use super::TargetError;
 use super::access::{self, Access};
 use super::connect::Control;
-use super::journal::{Journal, Undo};
+use super::journal::{Collateral, Journal, Taken, Undo};
 use super::server::{POLL, Server};
 use super::variables::{literal, quoted, shown};
 use crate::plan::Setting;
@@ -27,6 +27,10 @@ pub(super) struct Change {
     pub(super) undo: Undo,
     /// Only a restart makes the undoing effective.
     pub(super) restart: bool,
+    /// Value asked for.
+    pub(super) asked: Option<String>,
+    /// What the server made of it; `None`: not known.
+    pub(super) took: Option<Taken>,
 }
 
 impl Server {
@@ -92,6 +96,7 @@ impl Server {
         journal: &mut Journal,
     ) -> Result<Change, TargetError> {
         let name = &setting.name;
+        let all = self.variables()?;
         let now = current(&mut self.control, name)?;
         let value = shown(&setting.value);
         let undo = Undo::Sql(vec![format!("SET GLOBAL {name} = {now}")]);
@@ -107,11 +112,69 @@ impl Server {
             name: name.clone(),
             undo,
             restart: false,
+            asked: Some(value.clone()),
+            took: None,
         };
         match self.set("GLOBAL", name, &value) {
-            Ok(()) => Ok(change),
+            Ok(()) => self.note_taken(change, &all, true, false, journal),
             Err(error) => Err(self.set_failed(change, error, journal)),
         }
+    }
+
+    /// Notes what the server made of a change, so that it is undone only while that still holds.
+    fn note_taken(
+        &mut self,
+        mut change: Change,
+        before: &BTreeMap<String, String>,
+        global: bool,
+        persisted: bool,
+        journal: &mut Journal,
+    ) -> Result<Change, TargetError> {
+        let noted = self
+            .taken(&change.name, before, global, persisted)
+            .and_then(|taken| {
+                change.took = Some(taken.clone());
+                journal.took(change.seq, taken)
+            });
+        match noted {
+            Ok(()) => Ok(change),
+            Err(error) => {
+                // It was made, so that it stays to be undone.
+                self.variant_changes.push(change);
+                Err(self.explain(error))
+            }
+        }
+    }
+
+    fn taken(
+        &mut self,
+        name: &str,
+        before: &BTreeMap<String, String>,
+        global: bool,
+        persisted: bool,
+    ) -> Result<Taken, TargetError> {
+        self.wait_until_settled(name)?;
+        let mut taken = Taken::default();
+        if persisted {
+            taken.persisted = persisted_value(&mut self.control, name)?;
+        }
+        if !global {
+            return Ok(taken);
+        }
+        taken.value = Some(current(&mut self.control, name)?);
+        // A server may move a second variable along, such as an upper limit that the first one passes.
+        let now = self.variables()?;
+        for (other, was) in before.iter().filter(|(other, _)| *other != name) {
+            let moved = now.get(other).is_some_and(|is| is != was);
+            if moved && access::global(&mut self.control, other)? == Access::Settable {
+                taken.collateral.push(Collateral {
+                    name: other.clone(),
+                    before: literal(was),
+                    after: current(&mut self.control, other)?,
+                });
+            }
+        }
+        Ok(taken)
     }
 
     /// SET PERSIST (`PERSIST_ONLY` for a variable that is read-only while the server runs), journalled.
@@ -122,10 +185,8 @@ impl Server {
         journal: &mut Journal,
     ) -> Result<Change, TargetError> {
         let name = &setting.name;
-        let persisted = self.control.value(&format!(
-            "SELECT variable_value FROM performance_schema.persisted_variables WHERE variable_name = {}",
-            quoted(name)
-        ))?;
+        let all = self.variables()?;
+        let persisted = persisted_value(&mut self.control, name)?;
         let now = current(&mut self.control, name)?;
         let mut undo = vec![match &persisted {
             Some(old) => format!("SET PERSIST_ONLY {name} = {}", literal(old)),
@@ -149,9 +210,11 @@ impl Server {
             name: name.clone(),
             undo,
             restart: read_only,
+            asked: Some(value.clone()),
+            took: None,
         };
         match self.set(scope, name, &value) {
-            Ok(()) => Ok(change),
+            Ok(()) => self.note_taken(change, &all, !read_only, true, journal),
             Err(error) => Err(self.set_failed(change, error, journal)),
         }
     }
@@ -226,11 +289,24 @@ pub(super) fn note_option(
         name: setting.name.clone(),
         undo: Undo::Nothing,
         restart: false,
+        asked: None,
+        took: None,
     })
 }
 
+/// What is persisted for the next start of a MySQL server.
+pub(super) fn persisted_value(
+    control: &mut Control,
+    name: &str,
+) -> Result<Option<String>, TargetError> {
+    control.value(&format!(
+        "SELECT variable_value FROM performance_schema.persisted_variables WHERE variable_name = {}",
+        quoted(name)
+    ))
+}
+
 /// The present value as a literal that SET takes back: the column's type says whether it is a number.
-fn current(control: &mut Control, name: &str) -> Result<String, TargetError> {
+pub(super) fn current(control: &mut Control, name: &str) -> Result<String, TargetError> {
     let sql = format!("SELECT @@GLOBAL.{name}");
     let row: Option<mysql::Row> = control
         .conn()?

@@ -126,6 +126,16 @@ impl Control {
         }
     }
 
+    /// Account name.
+    pub(crate) fn user(&self) -> &str {
+        &self.endpoint.user
+    }
+
+    /// Id of the session, where one is open.
+    pub(crate) fn open_connection_id(&self) -> Option<u32> {
+        self.conn.as_ref().map(Conn::connection_id)
+    }
+
     /// Forgets the connection, for a server that is about to go away.
     pub(crate) fn close(&mut self) {
         self.conn = None;
@@ -155,6 +165,28 @@ impl Control {
         Ok(row.and_then(|r| text(r.as_ref(0))))
     }
 
+    /// Each row by the names of its columns; NULL is left out.
+    pub(crate) fn maps(
+        &mut self,
+        sql: &str,
+    ) -> Result<Vec<std::collections::BTreeMap<String, String>>, TargetError> {
+        let rows: Vec<mysql::Row> = self
+            .conn()?
+            .query(sql)
+            .map_err(|e| TargetError::statement(sql, &e))?;
+        Ok(rows
+            .iter()
+            .map(|row| {
+                let columns = row.columns_ref().iter().enumerate();
+                columns
+                    .filter_map(|(n, column)| {
+                        Some((column.name_str().into_owned(), text(row.as_ref(n))?))
+                    })
+                    .collect()
+            })
+            .collect())
+    }
+
     /// Name and value of each row.
     pub(crate) fn pairs(&mut self, sql: &str) -> Result<Vec<(String, String)>, TargetError> {
         let rows: Vec<mysql::Row> = self
@@ -169,7 +201,7 @@ impl Control {
 }
 
 /// A column as text; binary data is read as UTF-8 with replacement, NULL is `None`.
-fn text(value: Option<&mysql::Value>) -> Option<String> {
+pub(super) fn text(value: Option<&mysql::Value>) -> Option<String> {
     match value? {
         mysql::Value::NULL => None,
         mysql::Value::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),

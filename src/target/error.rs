@@ -33,6 +33,9 @@ pub enum TargetError {
         /// Starts with a line break, or empty.
         hint: String,
     },
+    /// The plan names a file, folder or program of this machine that cannot be used.
+    #[error("{0}")]
+    Input(String),
     /// A control statement failed.
     #[error("`{sql}` failed: {reason}")]
     Statement {
@@ -75,6 +78,23 @@ pub enum TargetError {
     /// Some changes could not be undone; each on its own line.
     #[error("not everything could be put back:\n{}", .0.join("\n"))]
     Restore(Vec<String>),
+    /// Someone else has set a variable since capbench did, so that it is left as it is.
+    #[error(
+        "`{name}` is {present}: someone else, or a restart, has set it since capbench did, so it is left as it is\nhint: `capbench restore DIR --force` runs {former} all the same, `capbench restore DIR --keep` accepts {present}"
+    )]
+    Overtaken {
+        /// Variable.
+        name: String,
+        /// Its present value.
+        present: String,
+        /// The statement that would put it back.
+        former: String,
+    },
+    /// A change could not be noted on the server first, so that it was not made.
+    #[error(
+        "the server is not changed, since the change cannot be noted on it first: {0}\nhint: `capbench grants PLAN` prints the rights that the account of the control connections needs; a server that refuses writes cannot be tested with changed settings"
+    )]
+    NotNoted(String),
     /// The operator declined.
     #[error("the operator did not make the change of variant `{0}`")]
     Declined(String),
@@ -87,6 +107,24 @@ impl TargetError {
     /// Whether the user's wish to end is the cause.
     pub fn is_interrupt(&self) -> bool {
         matches!(self, Self::Interrupted)
+    }
+
+    /// Whether the plan, or what it names on this machine, is wrong by itself: no server was asked.
+    pub fn is_input(&self) -> bool {
+        matches!(self, Self::Account(_) | Self::Input(_))
+    }
+
+    /// What keeps an account from being read stands in the plan or beside it.
+    pub(super) fn into_input(self) -> Self {
+        match self {
+            Self::File { .. } | Self::Private(_) => Self::Input(self.to_string()),
+            other => other,
+        }
+    }
+
+    /// Whether the server's settings stay as they are because the account may not change or note them.
+    pub(super) fn is_refusal(&self) -> bool {
+        self.code().is_some() || matches!(self, Self::NotNoted(_))
     }
 
     /// The server's error code, if the server refused a statement.

@@ -6,32 +6,64 @@ use super::error::code;
 use super::server::POLL;
 use super::{Server, TargetError};
 
-/// Who else is connected.
+/// A session that is neither capbench's nor the server's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Others {
-    /// All sessions can be seen; these are not capbench's.
-    Seen(Vec<String>),
-    /// The account sees its own sessions only, and the server does not say so by itself.
-    Unseen,
+pub(super) struct Session {
+    pub(super) id: u64,
+    /// `user@host`, without the port.
+    pub(super) who: String,
+    pub(super) database: Option<String>,
+    pub(super) command: String,
+    /// State and statement, in lower case.
+    pub(super) doing: String,
+}
+
+impl Session {
+    /// A replica that reads this server's binary log.
+    pub(super) fn is_replica(&self) -> bool {
+        self.command.starts_with("Binlog Dump")
+    }
+}
+
+impl std::fmt::Display for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.who)?;
+        match &self.database {
+            Some(database) => write!(f, " in {database}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Sessions of the server itself, not of a client.
-const SERVER_USERS: [&str; 3] = ["system user", "event_scheduler", "system"];
+const SERVER_USERS: [&str; 4] = [
+    "system user",
+    "event_scheduler",
+    "system",
+    // MySQL's own, for plugins.
+    "mysql.session",
+];
 
-type Session = (u64, String, Option<String>, Option<String>, Option<String>);
+type Row = (
+    u64,
+    String,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+);
 
-/// Looks for sessions that are not this connection's, before the load connects.
+/// Sessions that are not capbench's, before the load connects; `None`: the account sees its own only, and the
+/// server does not say so by itself.
 ///
 /// Without the PROCESS privilege the list of sessions silently holds only one's own; SHOW ENGINE INNODB
 /// STATUS needs the same privilege and says so (error 1227), also where it comes from a role.
-///
-/// # Errors
-/// The server does not answer.
-pub fn others(server: &mut Server) -> Result<Others, TargetError> {
+pub(super) fn others(server: &mut Server) -> Result<Option<Vec<Session>>, TargetError> {
     // A session that capbench has just closed is listed for a moment longer.
     for _ in 1..LOOKS {
         match look(server)? {
-            Others::Seen(others) if !others.is_empty() => std::thread::sleep(POLL),
+            Some(others) if !others.is_empty() => std::thread::sleep(POLL),
             settled => return Ok(settled),
         }
     }
@@ -41,44 +73,42 @@ pub fn others(server: &mut Server) -> Result<Others, TargetError> {
 /// Looks at the list of sessions before it counts.
 const LOOKS: u32 = 10;
 
-fn look(server: &mut Server) -> Result<Others, TargetError> {
+fn look(server: &mut Server) -> Result<Option<Vec<Session>>, TargetError> {
     const PROBE: &str = "SHOW ENGINE INNODB STATUS";
-    const LIST: &str = "SELECT ID, USER, HOST, DB, COMMAND FROM information_schema.PROCESSLIST";
+    const LIST: &str =
+        "SELECT ID, USER, HOST, DB, COMMAND, STATE, INFO FROM information_schema.PROCESSLIST";
     let conn = server.admin()?;
     if let Err(error) = conn.query_drop(PROBE) {
         return match code(&error) {
-            Some(1227) => Ok(Others::Unseen),
+            Some(1227) => Ok(None),
             _ => Err(TargetError::statement(PROBE, &error)),
         };
     }
-    let own = conn.connection_id();
-    let sessions: Vec<Session> = conn
+    let sessions: Vec<Row> = conn
         .query(LIST)
         .map_err(|error| TargetError::statement(LIST, &error))?;
-    let control = server.control_connection_id();
-    Ok(Others::Seen(strangers(
-        sessions,
-        &[u64::from(own), control.unwrap_or(0)],
-    )))
+    Ok(Some(strangers(sessions, &server.own_connections())))
 }
 
-/// The sessions that are neither capbench's nor the server's, for people; replicas are named as such.
-fn strangers(sessions: Vec<Session>, own: &[u64]) -> Vec<String> {
+/// The sessions that are neither capbench's nor the server's.
+fn strangers(sessions: Vec<Row>, own: &[u64]) -> Vec<Session> {
     sessions
         .into_iter()
         .filter(|(id, user, ..)| !own.contains(id) && !SERVER_USERS.contains(&user.as_str()))
-        .filter(|(_, _, _, _, command)| command.as_deref() != Some("Daemon"))
-        .map(|(_, user, host, db, command)| {
+        .filter(|(_, _, _, _, command, ..)| command.as_deref() != Some("Daemon"))
+        .map(|(id, user, host, database, command, state, info)| {
             let host = host.unwrap_or_default();
             // The port says nothing to a person.
             let host = host
                 .rsplit_once(':')
-                .map_or(host.as_str(), |(name, _)| name)
-                .to_owned();
-            match (command.is_some_and(|c| c.starts_with("Binlog Dump")), db) {
-                (true, _) => format!("replica {user}@{host}"),
-                (false, Some(db)) => format!("{user}@{host} in {db}"),
-                (false, None) => format!("{user}@{host}"),
+                .map_or(host.as_str(), |(name, _)| name);
+            let doing = [state, info].map(Option::unwrap_or_default).join(" ");
+            Session {
+                id,
+                who: format!("{user}@{host}"),
+                database,
+                command: command.unwrap_or_default(),
+                doing: doing.to_ascii_lowercase(),
             }
         })
         .collect()
@@ -88,13 +118,15 @@ fn strangers(sessions: Vec<Session>, own: &[u64]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn session(id: u64, user: &str, host: &str, db: Option<&str>, command: &str) -> Session {
+    fn session(id: u64, user: &str, host: &str, db: Option<&str>, command: &str) -> Row {
         (
             id,
             user.into(),
             Some(host.into()),
             db.map(Into::into),
             Some(command.into()),
+            None,
+            None,
         )
     }
 
@@ -112,13 +144,12 @@ mod tests {
             ],
             &[7, 8],
         );
+        let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(
-            found,
-            [
-                "shop@10.0.0.7 in orders",
-                "replica repl@10.0.0.8",
-                "dba@localhost"
-            ]
+            shown,
+            ["shop@10.0.0.7 in orders", "repl@10.0.0.8", "dba@localhost"]
         );
+        let replicas: Vec<bool> = found.iter().map(Session::is_replica).collect();
+        assert_eq!(replicas, [false, true, false]);
     }
 }

@@ -2,7 +2,12 @@
 //!
 //! One JSON object a line. A change carries how to undo it; when it has been undone, a second line
 //! `{"undone": seq}` says so. What was written and never undone is what a crashed run left behind:
-//! [`Journal::read_pending`] returns it, newest first, ready to be replayed.
+//! [`Journal::read_pending`] returns it, newest first, ready to be replayed. The first line,
+//! `{"run": id}`, names the run. Once a change is made, `{"took": seq, …}` says what the server made of it:
+//! only what is still so at the end is capbench's to undo.
+//!
+//! A journal that [holds a lease](Journal::hold) keeps the same entries in a table on the server as well, so
+//! that the server itself knows who holds changes on it.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -11,6 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::TargetError;
+use super::lease::Lease;
 
 /// How a change is undone, in terms that need nothing but the journal and an administrator's connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +58,32 @@ pub struct Entry {
     pub after: Option<String>,
     /// The way back.
     pub undo: Undo,
+    /// What the server made of it; `None`: that was not noted, since it was cut off in between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took: Option<Taken>,
+}
+
+/// What the server made of a change.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Taken {
+    /// The global value as SET takes it; `None`: the change does not touch it.
+    pub value: Option<String>,
+    /// The persisted value; `None`: the change does not touch it.
+    pub persisted: Option<String>,
+    /// Variables that the server moved along.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub collateral: Vec<Collateral>,
+}
+
+/// A variable that a server moved along with the one that was set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collateral {
+    /// Variable.
+    pub name: String,
+    /// Value before, as SET takes it.
+    pub before: String,
+    /// Value after, as SET takes it.
+    pub after: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -60,12 +92,34 @@ struct Undone {
     at: String,
 }
 
+#[derive(Serialize, Deserialize)]
+struct Opened {
+    run: String,
+    at: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Took {
+    took: u64,
+    made: Taken,
+}
+
+/// What a journal's file says.
+#[derive(Default)]
+struct Read {
+    run: Option<String>,
+    pending: Vec<Entry>,
+    seq: u64,
+}
+
 /// The open journal of this run.
 #[derive(Debug)]
 pub struct Journal {
     file: Option<(PathBuf, File)>,
+    run: String,
     seq: u64,
     pending: Vec<Entry>,
+    lease: Option<Lease>,
 }
 
 impl Journal {
@@ -75,10 +129,10 @@ impl Journal {
     /// # Errors
     /// The file cannot be read, made or synced.
     pub fn create(path: &Path) -> Result<Self, TargetError> {
-        let entries = if path.exists() {
+        let known = if path.exists() {
             Self::read(path)?
         } else {
-            (Vec::new(), 0)
+            Read::default()
         };
         let mut file = OpenOptions::new()
             .create(true)
@@ -101,20 +155,53 @@ impl Journal {
                 .and_then(|f| f.sync_all())
                 .map_err(TargetError::file("write", folder))?;
         }
-        Ok(Self {
+        let fresh = known.run.is_none();
+        let mut journal = Self {
             file: Some((path.to_owned(), file)),
-            seq: entries.1,
-            pending: entries.0,
-        })
+            run: known.run.unwrap_or_else(new_run),
+            seq: known.seq,
+            pending: known.pending,
+            lease: None,
+        };
+        if fresh {
+            journal.append(&Opened {
+                run: journal.run.clone(),
+                at: jiff::Timestamp::now().to_string(),
+            })?;
+        }
+        Ok(journal)
     }
 
     /// A journal that is kept nowhere, for `check`, which changes nothing but a private server of its own.
     pub fn in_memory() -> Self {
         Self {
             file: None,
+            run: new_run(),
             seq: 0,
             pending: Vec::new(),
+            lease: None,
         }
+    }
+
+    /// Takes over the changes of a run whose folder is lost, as the server's lease holds them, newest first.
+    pub fn of_lease(run: &str, pending: Vec<Entry>) -> Self {
+        Self {
+            file: None,
+            run: run.to_owned(),
+            seq: pending.iter().map(|entry| entry.seq).max().unwrap_or(0),
+            pending: pending.into_iter().rev().collect(),
+            lease: None,
+        }
+    }
+
+    /// The id of the run.
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// From here on the server holds the pending changes too.
+    pub fn hold(&mut self, lease: Lease) {
+        self.lease = Some(lease);
     }
 
     /// Writes a change that is about to be made and returns its number. Call this before making it.
@@ -137,11 +224,38 @@ impl Journal {
             before: before.map(str::to_owned),
             after: after.map(str::to_owned),
             undo,
+            took: None,
         };
         self.append(&entry)?;
         self.seq = entry.seq;
+        if let Some(lease) = &mut self.lease
+            && let Err(error) = lease.note(&self.run, &entry)
+        {
+            // Nothing was changed, nor will be.
+            self.append(&undone_now(entry.seq))?;
+            return Err(error);
+        }
         self.pending.push(entry);
         Ok(self.seq)
+    }
+
+    /// Notes what the server made of change `seq`.
+    ///
+    /// # Errors
+    /// The line cannot be written or synced, or the lease not be written.
+    pub fn took(&mut self, seq: u64, taken: Taken) -> Result<(), TargetError> {
+        self.append(&Took {
+            took: seq,
+            made: taken.clone(),
+        })?;
+        let Some(entry) = self.pending.iter_mut().find(|entry| entry.seq == seq) else {
+            return Ok(());
+        };
+        entry.took = Some(taken);
+        match &mut self.lease {
+            Some(lease) => lease.note(&self.run, entry),
+            None => Ok(()),
+        }
     }
 
     /// Notes that change `seq` has been undone (or was never made).
@@ -149,12 +263,20 @@ impl Journal {
     /// # Errors
     /// The line cannot be written or synced.
     pub fn undone(&mut self, seq: u64) -> Result<(), TargetError> {
-        self.append(&Undone {
-            undone: seq,
-            at: jiff::Timestamp::now().to_string(),
-        })?;
+        // The lease first: what cannot be taken from the server stays in the file too, to be tried again.
+        if let Some(lease) = &mut self.lease {
+            lease.forget(&self.run, seq)?;
+        }
+        self.append(&undone_now(seq))?;
         self.pending.retain(|e| e.seq != seq);
         Ok(())
+    }
+
+    /// The lease's database is capbench's now, since the data that it was made for is gone.
+    pub fn owns_database(&mut self) {
+        if let Some(lease) = &mut self.lease {
+            lease.owns_database();
+        }
     }
 
     /// Changes that were written and not undone, newest first: the order in which to undo them.
@@ -168,16 +290,17 @@ impl Journal {
     /// The file cannot be read, or is damaged. A last line that was torn by a crash is skipped: it was never
     /// synced, so its change was never made.
     pub fn read_pending(path: &Path) -> Result<Vec<Entry>, TargetError> {
-        let mut pending = Self::read(path)?.0;
+        let mut pending = Self::read(path)?.pending;
         pending.reverse();
         Ok(pending)
     }
 
-    fn read(path: &Path) -> Result<(Vec<Entry>, u64), TargetError> {
+    fn read(path: &Path) -> Result<Read, TargetError> {
         let text = std::fs::read(path).map_err(TargetError::file("read", path))?;
         let text = String::from_utf8_lossy(&text);
         let mut pending: Vec<Entry> = Vec::new();
         let mut seq = 0;
+        let mut run = None;
         let lines: Vec<&str> = text.lines().collect();
         for (number, line) in lines
             .iter()
@@ -186,6 +309,12 @@ impl Journal {
         {
             if let Ok(Undone { undone, .. }) = serde_json::from_str(line) {
                 pending.retain(|e| e.seq != undone);
+            } else if let Ok(Opened { run: id, .. }) = serde_json::from_str(line) {
+                run = Some(id);
+            } else if let Ok(note) = serde_json::from_str::<Took>(line) {
+                for entry in pending.iter_mut().filter(|e| e.seq == note.took) {
+                    entry.took = Some(note.made.clone());
+                }
             } else if let Ok(entry) = serde_json::from_str::<Entry>(line) {
                 seq = seq.max(entry.seq);
                 pending.push(entry);
@@ -202,7 +331,7 @@ impl Journal {
                 }
             }
         }
-        Ok((pending, seq))
+        Ok(Read { run, pending, seq })
     }
 
     fn append(&mut self, line: &impl Serialize) -> Result<(), TargetError> {
@@ -215,6 +344,18 @@ impl Journal {
         file.write_all(&text)
             .and_then(|()| file.sync_data())
             .map_err(TargetError::file("write", path.clone()))
+    }
+}
+
+/// A run's id: no two runs of one server share it.
+fn new_run() -> String {
+    format!("{:016x}", rand::random::<u64>())
+}
+
+fn undone_now(seq: u64) -> Undone {
+    Undone {
+        undone: seq,
+        at: jiff::Timestamp::now().to_string(),
     }
 }
 
@@ -291,7 +432,9 @@ mod tests {
                 .unwrap();
         }
         let whole = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(&path, &whole[20..]).unwrap();
+        let (opened, rest) = whole.split_once('\n').unwrap();
+        assert!(opened.contains("\"run\""), "{opened}");
+        std::fs::write(&path, &rest[20..]).unwrap();
         let error = Journal::read_pending(&path).unwrap_err().to_string();
         assert!(
             error.contains("line 1") && error.contains("hint:"),

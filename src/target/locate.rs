@@ -35,13 +35,13 @@ impl Binary {
                 std::path::absolute(path).map_err(TargetError::file("read", path))?
             }
             Some(name) => in_path(&name.to_string_lossy()).ok_or_else(|| {
-                TargetError::Private(format!(
+                TargetError::Input(format!(
                     "server program `{}` is not in PATH\nhint: state its full path as binary",
                     name.display()
                 ))
             })?,
             None => in_path("mariadbd").or_else(|| in_path("mysqld")).ok_or_else(|| {
-                TargetError::Private(
+                TargetError::Input(
                     "neither mariadbd nor mysqld is in PATH or the usual folders\n\
                      hint: install one (Debian: apt-get install mariadb-server) or state binary under [target.managed]"
                         .to_owned(),
@@ -77,7 +77,7 @@ fn flavour(path: &Path) -> Result<(Flavour, String), TargetError> {
         .stdin(Stdio::null())
         .output()
         .map_err(|e| {
-            TargetError::Private(format!(
+            TargetError::Input(format!(
                 "cannot run the server program `{}`: {e}\nhint: state a mysqld or mariadbd as binary",
                 path.display()
             ))
@@ -88,7 +88,7 @@ fn flavour(path: &Path) -> Result<(Flavour, String), TargetError> {
     } else if output.status.success() && said.contains("Ver ") {
         Ok((Flavour::MySql, said.trim().to_owned()))
     } else {
-        Err(TargetError::Private(format!(
+        Err(TargetError::Input(format!(
             "`{} --version` is not the answer of a MySQL or MariaDB server: `{}`\nhint: state a mysqld or mariadbd as binary",
             path.display(),
             String::from_utf8_lossy(if said.trim().is_empty() {
@@ -126,7 +126,7 @@ pub(crate) fn install_script(server: &Path) -> Result<(PathBuf, Option<PathBuf>)
         .find_map(|name| in_path(name))
         .map(|script| (script, None))
         .ok_or_else(|| {
-            TargetError::Private(format!(
+            TargetError::Input(format!(
                 "mariadb-install-db, which makes the data directory of `{}`, is neither beside it nor in PATH\n\
                  hint: install the whole server package (Debian: mariadb-server)",
                 server.display()

@@ -54,7 +54,7 @@ impl std::fmt::Display for Limit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Needs {
     /// Concurrent clients of the load.
-    clients: u64,
+    pub(super) clients: u64,
     /// Connections in all.
     connections: u64,
     /// Server-side prepared statements.

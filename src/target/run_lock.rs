@@ -15,7 +15,7 @@ const LONGEST_RUN_SECONDS: u32 = 31_536_000;
 /// The server's lock on behalf of this process. It goes with its connection: also when the process is killed.
 #[derive(Debug)]
 pub struct RunLock {
-    _conn: mysql::Conn,
+    conn: mysql::Conn,
 }
 
 impl RunLock {
@@ -35,12 +35,25 @@ impl RunLock {
         conn.query_drop(&idle)
             .map_err(|error| TargetError::statement(&idle, &error))?;
         if ask(&mut conn, &format!("SELECT GET_LOCK('{NAME}', 1)"))? == Some(1) {
-            return Ok(Self { _conn: conn });
+            return Ok(Self { conn });
         }
         let holder = ask(&mut conn, &format!("SELECT IS_USED_LOCK('{NAME}')"))?;
         Err(TargetError::Unsupported(format!(
             "another capbench works on this server{}\nhint: wait until it has ended",
             holder.map_or_else(String::new, |id| format!(" (session {id})"))
         )))
+    }
+
+    /// Whether the lock is still this process's.
+    pub(super) fn holds(&mut self) -> bool {
+        let sql = format!("SELECT IS_USED_LOCK('{NAME}') = CONNECTION_ID()");
+        matches!(
+            self.conn.query_first::<Option<bool>, _>(sql),
+            Ok(Some(Some(true)))
+        )
+    }
+
+    pub(super) fn connection_id(&self) -> u32 {
+        self.conn.connection_id()
     }
 }

@@ -12,7 +12,9 @@ use super::journal::{Journal, Undo};
 use super::locate::Binary;
 use super::managed::PrivateServer;
 use super::preflight::private_limits;
+use super::run_lock::RunLock;
 use super::snapshot::{DataSource, Prepared};
+use super::undo::Overtaken;
 use super::variables::{self, settings_only};
 use super::{Endpoint, Secret, TargetError, resolve};
 use crate::interrupt::Interrupt;
@@ -44,7 +46,7 @@ pub struct Server {
     /// capbench's own statements; limited in time.
     pub(super) control: Control,
     /// Handed out by [`Server::admin`]; statements may take long.
-    handed: Control,
+    pub(super) handed: Control,
     pub(super) identity: ServerIdentity,
     pub(super) private: Option<PrivateServer>,
     /// The prepared data of a private server.
@@ -68,6 +70,12 @@ pub struct Server {
     pub(super) baseline: Option<BTreeMap<String, String>>,
     /// Everything is being put back: the user's wish to end must not cut that short.
     pub(super) restoring: bool,
+    /// What happens to variables that someone else has set meanwhile.
+    pub(super) overtaken: Overtaken,
+    /// No other capbench works on this server.
+    pub(super) lock: Option<RunLock>,
+    /// The lock was taken, and is to be kept.
+    pub(super) locked: bool,
     raised: Vec<AppliedSetting>,
     private_entry: Option<u64>,
     closed: bool,
@@ -101,7 +109,7 @@ impl Server {
     ) -> Result<Self, TargetError> {
         match &plan.target.place {
             Place::Server(place) => {
-                let (load, admin) = resolve(plan)?;
+                let (load, admin) = resolve(plan).map_err(TargetError::into_input)?;
                 let mut server = Self::new(plan, load, admin, None, interrupt);
                 server.hooks = place.hooks.clone();
                 server.identify()?;
@@ -142,6 +150,9 @@ impl Server {
             before_variants: BTreeMap::new(),
             baseline: None,
             restoring: false,
+            overtaken: Overtaken::default(),
+            lock: None,
+            locked: false,
             raised: Vec::new(),
             private_entry: None,
             closed: false,
@@ -155,7 +166,17 @@ impl Server {
         journal: &mut Journal,
         interrupt: &Interrupt,
     ) -> Result<Self, TargetError> {
-        let binary = Binary::find(managed.binary.as_deref())?;
+        let binary = Binary::find(managed.binary.as_deref()).map_err(TargetError::into_input)?;
+        if let Some(folder) = managed
+            .directory
+            .as_deref()
+            .filter(|folder| !folder.is_dir())
+        {
+            return Err(TargetError::Input(format!(
+                "`target.managed.directory` = {} is no folder\nhint: make it, or leave the key out",
+                folder.display()
+            )));
+        }
         let private = PrivateServer::new(
             binary,
             managed.directory.as_deref(),
@@ -385,14 +406,6 @@ impl Server {
         &self.admin
     }
 
-    /// The id of capbench's own control session, if it is open.
-    pub(super) fn control_connection_id(&mut self) -> Option<u64> {
-        self.control
-            .conn()
-            .ok()
-            .map(|conn| u64::from(conn.connection_id()))
-    }
-
     /// Who the server is, as found when it was opened.
     pub fn identity(&self) -> &ServerIdentity {
         &self.identity
@@ -531,7 +544,7 @@ impl Server {
             self.control.close();
             let last = match self.uptime() {
                 // Uptime counts whole seconds.
-                Ok(uptime) if uptime <= since.elapsed().as_secs() + 1 => return Ok(()),
+                Ok(uptime) if uptime <= since.elapsed().as_secs() + 1 => return self.keep_lock(),
                 Ok(uptime) => format!("it answers, but has been up for {uptime} s"),
                 Err(error) => error.to_string(),
             };

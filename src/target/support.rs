@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 
 use super::TargetError;
 use super::access::{self, Access};
-use super::connect::connect;
+use super::load_account;
+use super::ranges;
 use super::server::Server;
 use super::snapshot::{OUTSIDE, SHAPING};
 use super::variables::{nearest, option, option_effect};
@@ -70,7 +71,7 @@ pub fn check_support(plan: &Plan, server: &mut Server) -> Result<Vec<Problem>, T
         }));
     }
     if !check.server.is_managed() {
-        problems.extend(load_account(server)?);
+        problems.extend(load_account::problems(plan, server)?);
     }
     Ok(problems)
 }
@@ -106,8 +107,13 @@ impl Check<'_> {
             )));
         }
         Ok(match access::global(&mut self.server.control, name)? {
-            Access::Settable => (!possible(self.server, false)).then(|| self.start_up_only(name)),
-            Access::ReadOnly => (!possible(self.server, true)).then(|| self.start_up_only(name)),
+            access @ (Access::Settable | Access::ReadOnly) => {
+                if possible(self.server, access == Access::ReadOnly) {
+                    ranges::refused(self.server, setting)?
+                } else {
+                    Some(self.start_up_only(name))
+                }
+            }
             Access::Session | Access::Unknown => Some((
                 format!("`{name}` has no global value that could be set"),
                 "leave it out, or name a global variable".to_owned(),
@@ -285,56 +291,6 @@ fn lists_option(help: &str, name: &str) -> bool {
             })
             .any(|word| word == name || word == bare)
     })
-}
-
-/// Whether the load's account gets in, and if not, why.
-fn load_account(server: &mut Server) -> Result<Option<Problem>, TargetError> {
-    let timeout = Some(server.load.connect_timeout);
-    let Err(error) = connect(&server.load, timeout) else {
-        return Ok(None);
-    };
-    let TargetError::Connect { reason, .. } = &error else {
-        return Err(error);
-    };
-    // An unknown database is one that capbench is about to make.
-    if reason.starts_with("error 1049") {
-        return Ok(None);
-    }
-    let user = server.load.user.clone();
-    let mut hint =
-        "`capbench grants PLAN` prints the accounts and rights this plan needs".to_owned();
-    if reason.starts_with("error 1045") {
-        hint = match anonymous_hosts(server) {
-            Some(hosts) if !hosts.is_empty() => format!(
-                "anonymous accounts (''@{}) stand before '{user}'@'%' for connections from there; make '{user}'@{} as well, or drop the anonymous accounts",
-                hosts.join(", ''@"),
-                hosts.join(&format!(", '{user}'@"))
-            ),
-            Some(_) => format!("wrong password, or no account '{user}' for this host; {hint}"),
-            None => format!(
-                "wrong password, or no account '{user}' for this host; {hint}. Anonymous accounts, where there are any (SELECT host FROM mysql.user WHERE user = ''), stand before '{user}'@'%'"
-            ),
-        };
-    }
-    Ok(Some(Problem {
-        variant: None,
-        text: format!(
-            "the load's account `{user}` cannot connect to {}: {reason}",
-            server.load.address
-        ),
-        hint,
-    }))
-}
-
-/// Hosts of accounts without a name, quoted; `None` when the administrator may not see them, which needs
-/// more than a plan needs.
-fn anonymous_hosts(server: &mut Server) -> Option<Vec<String>> {
-    let accounts = server
-        .control
-        .pairs("SELECT host, user FROM mysql.user WHERE user = ''")
-        .ok()?;
-    let hosts = accounts.into_iter().map(|(host, _)| format!("'{host}'"));
-    Some(hosts.collect())
 }
 
 #[cfg(test)]

@@ -1,10 +1,23 @@
 //! Putting back what was changed, the last change first.
 
 use super::TargetError;
-use super::change::Change;
+use super::change::{Change, current, persisted_value};
 use super::hooks::{Operator, Unattended};
 use super::journal::{Entry, Journal, Undo};
 use super::server::Server;
+use super::variables::{literal, quoted, same_value};
+
+/// What happens to a variable that someone else has set since capbench did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Overtaken {
+    /// It is left alone, said, and stays in the journal.
+    #[default]
+    Refuse,
+    /// capbench's old value is put back all the same.
+    Overwrite,
+    /// It is left alone, and the journal forgets it.
+    Keep,
+}
 
 impl Server {
     /// Undoes the variant that is applied, so that the baseline holds again.
@@ -43,6 +56,8 @@ impl Server {
                 restart: takes_effect_at_restart(&entry),
                 name: entry.name,
                 undo: entry.undo,
+                asked: entry.after,
+                took: entry.took,
             })
             .collect();
     }
@@ -128,6 +143,10 @@ impl Server {
                         failed.push(error.to_string());
                     }
                 }
+                Err(error @ TargetError::Overtaken { .. }) => {
+                    failed.push(error.to_string());
+                    kept.push(change);
+                }
                 Err(error) => {
                     failed.push(format!("{}: {error}", change.name));
                     kept.push(change);
@@ -159,10 +178,27 @@ impl Server {
     ) -> Result<(), TargetError> {
         match &change.undo {
             Undo::Sql(statements) => {
+                let mut overtaken = None;
                 for sql in statements {
-                    self.run_patiently(sql)?;
+                    match self.standing(change, sql)? {
+                        Standing::Back => {}
+                        Standing::Ours => self.run_patiently(sql)?,
+                        Standing::Theirs(present) => match self.overtaken {
+                            Overtaken::Overwrite => self.run_patiently(sql)?,
+                            Overtaken::Keep => {}
+                            Overtaken::Refuse => overtaken = Some((sql, present)),
+                        },
+                    }
                 }
-                self.wait_until_settled(&change.name)
+                self.undo_collateral(change)?;
+                match overtaken {
+                    None => self.wait_until_settled(&change.name),
+                    Some((sql, present)) => Err(TargetError::Overtaken {
+                        name: change.name.clone(),
+                        present,
+                        former: sql.clone(),
+                    }),
+                }
             }
             Undo::Hook => {
                 self.run_apply_hook("", "")?;
@@ -177,6 +213,77 @@ impl Server {
             }
             Undo::Restart | Undo::PrivateServer { .. } | Undo::Nothing => Ok(()),
         }
+    }
+}
+
+/// Whose value a variable has when it is to be put back.
+enum Standing {
+    /// The former one already.
+    Back,
+    /// The one that capbench set.
+    Ours,
+    /// Another, for people.
+    Theirs(String),
+}
+
+impl Server {
+    /// Whose value stands where `sql`, a statement of an undo, would put the former one back.
+    fn standing(&mut self, change: &Change, sql: &str) -> Result<Standing, TargetError> {
+        let name = &change.name;
+        let former = sql.split_once(" = ").map(|(_, value)| value.to_owned());
+        let (present, took) = if sql.starts_with("SET GLOBAL ") {
+            let took = change.took.as_ref().and_then(|took| took.value.clone());
+            (Some(current(&mut self.control, name)?), took)
+        } else if sql.starts_with("SET PERSIST_ONLY ") || sql.starts_with("RESET PERSIST ") {
+            let took = change.took.as_ref().and_then(|took| took.persisted.clone());
+            let present = persisted_value(&mut self.control, name)?;
+            (present.map(|v| literal(&v)), took.map(|v| literal(&v)))
+        } else {
+            return Ok(Standing::Ours);
+        };
+        if present == former {
+            return Ok(Standing::Back);
+        }
+        let Some(present) = present else {
+            // No longer persisted: someone has reset it.
+            return Ok(Standing::Theirs("not persisted".to_owned()));
+        };
+        let ours = match (&took, &change.asked) {
+            (Some(took), _) => *took == present,
+            // Cut off between the change and its note: what was asked for is all that is known.
+            (None, Some(asked)) => {
+                *asked == present
+                    || same_value(&quoted(asked), &present)
+                    || same_value(asked, &present)
+            }
+            (None, None) => true,
+        };
+        Ok(if ours {
+            Standing::Ours
+        } else {
+            Standing::Theirs(present)
+        })
+    }
+
+    /// Puts back what the server moved along, where it still is as it moved it.
+    fn undo_collateral(&mut self, change: &Change) -> Result<(), TargetError> {
+        let Some(took) = &change.took else {
+            return Ok(());
+        };
+        for moved in &took.collateral {
+            if current(&mut self.control, &moved.name)? == moved.after {
+                let sql = format!("SET GLOBAL {} = {}", moved.name, moved.before);
+                match self.run_patiently(&sql) {
+                    // `ER_WRONG_TYPE_FOR_VAR`: text that looks like a number.
+                    Err(error) if error.code() == Some(1232) => {
+                        let sql = format!("SET GLOBAL {} = {}", moved.name, quoted(&moved.before));
+                        self.run_patiently(&sql)?;
+                    }
+                    other => other?,
+                }
+            }
+        }
+        Ok(())
     }
 }
 

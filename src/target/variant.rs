@@ -18,14 +18,14 @@ const OPERATOR_ATTEMPTS: u32 = 3;
 
 /// How a variant's settings reach the server.
 #[derive(Debug, Default)]
-struct Route {
+pub(super) struct Route {
     /// By SET GLOBAL, after any restart.
-    global: Vec<Setting>,
+    pub(super) global: Vec<Setting>,
     /// By SET PERSIST or, if the flag says read-only, SET `PERSIST_ONLY`, before the restart.
-    persist: Vec<(Setting, bool)>,
+    pub(super) persist: Vec<(Setting, bool)>,
     /// As start-up options: of the private server, or for the hook.
-    options: Vec<Setting>,
-    restart: bool,
+    pub(super) options: Vec<Setting>,
+    pub(super) restart: bool,
 }
 
 impl Server {
@@ -149,6 +149,8 @@ impl Server {
                 name: names.join(" "),
                 undo: Undo::Hook,
                 restart: true,
+                asked: None,
+                took: None,
             });
             self.run_apply_hook(&variant.name, &options)?;
         }
@@ -176,7 +178,7 @@ impl Server {
     }
 
     /// Which way each setting of a variant goes on a server that is not ours.
-    fn route(&mut self, variant: &Variant) -> Result<Route, TargetError> {
+    pub(super) fn route(&mut self, variant: &Variant) -> Result<Route, TargetError> {
         let mut route = Route {
             options: variant.options.clone(),
             restart: variant.restart,
@@ -296,6 +298,8 @@ impl Server {
             name: variant.name.clone(),
             undo,
             restart: false,
+            asked: None,
+            took: None,
         });
         let mut request = format!(
             "variant `{}`: start the server with {wanted}{}",

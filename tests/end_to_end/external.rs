@@ -15,7 +15,7 @@ use crate::servers::{self, External, is_mariadb};
 const LOAD_SECRET: &str = "l0ad-Secret!x1";
 const ADMIN_SECRET: &str = "adm1n-Secret!y2";
 
-fn plan(external: &External, rest: &str) -> String {
+pub(crate) fn plan(external: &External, rest: &str) -> String {
     format!(
         r#"name = "theirs"
 accept = ["same-host", "short-steps", "few-tables", "small-data", "fits-page-cache"]
@@ -37,6 +37,9 @@ load_threads = 2
 [warmup]
 duration = "300ms"
 
+[guard]
+acknowledge = ["other-schemas", "foreign-tables"]
+
 [ladder]
 discard = "0s"
 interval = "200ms"
@@ -46,7 +49,7 @@ interval = "200ms"
     )
 }
 
-const LADDER: &str = r#"workloads = ["oltp_read_write"]
+pub(crate) const LADDER: &str = r#"workloads = ["oltp_read_write"]
 threads = [1, 2]
 measure = "600ms"
 
@@ -57,7 +60,7 @@ name = "baseline"
 name = "no flush"
 set = { innodb_flush_log_at_trx_commit = 2 }"#;
 
-fn command(lab: &Lab, args: &[&str]) -> Command {
+pub(crate) fn command(lab: &Lab, args: &[&str]) -> Command {
     let mut command = lab.command(args);
     command
         .env("BENCH_PASSWORD", LOAD_SECRET)
@@ -65,12 +68,12 @@ fn command(lab: &Lab, args: &[&str]) -> Command {
     command
 }
 
-fn run(lab: &Lab, args: &[&str]) -> Ended {
+pub(crate) fn run(lab: &Lab, args: &[&str]) -> Ended {
     lab.start(command(lab, args)).wait()
 }
 
 /// Runs what `capbench grants` prints, with the passwords filled in, as its user would.
-fn make_accounts(lab: &Lab, external: &External, binary: &Path) {
+pub(crate) fn make_accounts(lab: &Lab, external: &External, binary: &Path) {
     let flavour = if is_mariadb(binary) {
         "mariadb"
     } else {
@@ -102,7 +105,7 @@ fn make_accounts(lab: &Lab, external: &External, binary: &Path) {
     }
 }
 
-fn variables(external: &External) -> BTreeMap<String, String> {
+pub(crate) fn variables(external: &External) -> BTreeMap<String, String> {
     external
         .root()
         .query("SHOW GLOBAL VARIABLES")
@@ -112,7 +115,7 @@ fn variables(external: &External) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn tables(external: &External) -> Vec<String> {
+pub(crate) fn tables(external: &External) -> Vec<String> {
     external
         .root()
         .query("SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE table_schema IN ('bench_db', 'orders') ORDER BY 1")
@@ -120,7 +123,7 @@ fn tables(external: &External) -> Vec<String> {
 }
 
 /// Tables of someone else, one of them with a name as if it were ours.
-fn make_foreign(external: &External) {
+pub(crate) fn make_foreign(external: &External) {
     let mut root = external.root();
     for sql in [
         "CREATE DATABASE IF NOT EXISTS bench_db",
@@ -135,7 +138,7 @@ fn make_foreign(external: &External) {
     }
 }
 
-const FOREIGN: [&str; 3] = ["bench_db.customers", "bench_db.sbtest99", "orders.sbtest1"];
+pub(crate) const FOREIGN: [&str; 3] = ["bench_db.customers", "bench_db.sbtest99", "orders.sbtest1"];
 
 fn assert_no_secret(name: &str, content: &[u8]) {
     let text = String::from_utf8_lossy(content);
@@ -261,24 +264,24 @@ fn what_cannot_work_is_said_before_anything_is_touched() {
 
         let many = good.replace("threads = [1, 2]", "threads = [1, 200]");
         let set = "set = { max_connections = 321 }\n";
-        refused(&many.replace(set, ""), 2, &["max_connections", "hint"]);
+        refused(&many.replace(set, ""), 3, &["max_connections", "hint"]);
         let statements = many.replace(
             set,
             "set = { max_connections = 321, max_prepared_stmt_count = 100 }\n",
         );
-        refused(&statements, 2, &["max_prepared_stmt_count"]);
+        refused(&statements, 3, &["max_prepared_stmt_count"]);
         let unknown = good.replace("max_connections = 321", "max_conections = 321");
-        refused(&unknown, 2, &["max_conections", "max_connections"]);
+        refused(&unknown, 3, &["max_conections", "max_connections"]);
         let wrong = good.replace(
             "password_env = \"BENCH_PASSWORD\"",
             "password_env = \"HOME\"",
         );
-        refused(&wrong, 2, &["1045", "bench"]);
+        refused(&wrong, 3, &["1045", "bench"]);
         let unset = good.replace("\"BENCH_ADMIN_PASSWORD\"", "\"NO_SUCH_VARIABLE\"");
-        refused(&unset, 3, &["NO_SUCH_VARIABLE"]);
+        refused(&unset, 2, &["NO_SUCH_VARIABLE"]);
         // No rights there, so that it cannot be made.
         let nowhere = good.replace("\"bench_db\"", "\"no_such_db\"");
-        refused(&nowhere, 2, &["no_such_db", "grants"]);
+        refused(&nowhere, 3, &["no_such_db", "grants"]);
         let closed = good.replace(&format!("port = {}", external.port), "port = 1");
         refused(&closed, 3, &["127.0.0.1:1"]);
         if is_mariadb(&binary) {
@@ -292,7 +295,7 @@ fn what_cannot_work_is_said_before_anything_is_touched() {
                 root.query_drop(sql).unwrap();
             }
             drop(root);
-            refused(&good, 2, &["1045", "nonymous"]);
+            refused(&good, 3, &["1045", "nonymous"]);
         }
     }
 }

@@ -6,8 +6,10 @@ mod external;
 mod lab;
 mod managed;
 mod refusals;
+mod safety;
 #[path = "../support/mod.rs"]
 mod servers;
+mod starts;
 
 use std::path::Path;
 
