@@ -41,7 +41,7 @@ mysql56: ## Put a private MySQL 5.6 into target/ for the tests, where npm is the
 	@sh tests/servers/mysql-5.6.sh || echo "skipped: the tests run without MySQL 5.6"
 
 bless: ## Rewrite what is generated from the code: plans/reference.toml, docs/plan.md, snapshots
-	CAPBENCH_BLESS=1 INSTA_UPDATE=always $(CARGO) test --locked
+	CAPBENCH_BLESS=1 INSTA_UPDATE=always TRYCMD=overwrite $(CARGO) test --locked
 
 clean: ## Remove what was built
 	$(CARGO) clean

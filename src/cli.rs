@@ -153,6 +153,12 @@ pub enum Command {
         #[command(subcommand)]
         command: WorkloadCommand,
     },
+    /// The data of private servers that is kept between runs
+    Cache {
+        /// What to do with it
+        #[command(subcommand)]
+        command: CacheCommand,
+    },
     /// Print the statements that make the accounts which a plan needs
     Grants {
         /// The plan
@@ -178,6 +184,15 @@ pub enum WorkloadCommand {
         #[arg(short, long = "option", value_name = "NAME=VALUE")]
         options: Vec<String>,
     },
+}
+
+/// `capbench cache …`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub enum CacheCommand {
+    /// List what is kept: its size, when it was made and last used, and what it is
+    List,
+    /// Remove everything that no run uses now
+    Clear,
 }
 
 /// Server family on the command line.

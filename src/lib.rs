@@ -59,6 +59,7 @@ fn run(args: &RunArgs, terminal: &Terminal, interrupt: &Interrupt) -> Result<Exi
         return Ok(commands::list(&loaded.plan, &cells));
     }
     commands::within_window(&loaded.plan)?;
+    commands::somebody_to_ask(&loaded.plan)?;
     let mut store = commands::create_store(args, &loaded)?;
     let mut run = commands::new_run(&loaded);
     let measured = measure(
@@ -99,7 +100,7 @@ fn measure(
     interrupt: &Interrupt,
 ) -> Result<RunEnd, Failure> {
     let mut journal = Journal::create(&store.journal()).map_err(Failure::run)?;
-    let mut server = commands::open_server(plan, &mut journal, terminal, interrupt)?;
+    let mut server = commands::open_for_data(plan, &mut journal, terminal, interrupt)?;
     let end = commands::admit(plan, &mut server, run, terminal).and_then(|_lock| {
         run.settings.extend(
             server
@@ -119,10 +120,12 @@ fn measure(
                     .and_then(|()| report::write_cells(run, &findings, store.dir()).map(|_| ()))
                     .map_err(|error| error.to_string())
             },
+            advisor: &commands::Analyst { plan },
             terminal,
             interrupt,
             resolved: None,
             expected: BTreeMap::new(),
+            written: false,
         }
         .run(cells)
         .map_err(commands::session_failure)

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::plan::{DataSize, Plan, Reset, Step};
+use crate::record::CellKind;
 use crate::units::{Bytes, Span};
 
 /// One measurement to be made; everything but these four coordinates is held fixed.
@@ -20,6 +21,8 @@ pub struct Cell {
     pub step: Step,
     /// Concurrent clients of this step.
     pub clients: u32,
+    /// What it is measured for.
+    pub kind: CellKind,
 }
 
 /// The cells of a plan in the order in which they run.
@@ -36,10 +39,7 @@ pub fn cells(plan: &Plan) -> Vec<Cell> {
         for variant in variants {
             for workload in 0..plan.ladder.workloads.len() {
                 for step in &plan.ladder.steps {
-                    let clients = match step {
-                        Step::Threads(threads) => *threads,
-                        Step::Rate(_) => plan.ladder.open.map_or(1, |open| open.clients),
-                    };
+                    let clients = clients(plan, *step);
                     let index = u32::try_from(cells.len() + 1).unwrap_or(u32::MAX);
                     cells.push(Cell {
                         index,
@@ -48,12 +48,30 @@ pub fn cells(plan: &Plan) -> Vec<Cell> {
                         workload,
                         step: *step,
                         clients,
+                        kind: CellKind::Ladder,
                     });
                 }
             }
         }
     }
     cells
+}
+
+/// Concurrent clients of a step.
+pub fn clients(plan: &Plan, step: Step) -> u32 {
+    match step {
+        Step::Threads(threads) => threads,
+        Step::Rate(_) => plan.ladder.open.map_or(1, |open| open.clients),
+    }
+}
+
+/// Whether the run ends with the baseline once more, so that drift shows: several variants, and the last
+/// pass does not end with the baseline by itself. Nobody is asked to change a server by hand once more for it.
+pub fn closes_with_reference(plan: &Plan) -> bool {
+    plan.ladder.reference
+        && plan.variants.len() > 1
+        && plan.ladder.repeats % 2 == 1
+        && plan.variants.iter().all(|variant| !variant.operator)
 }
 
 /// The cells cut where the variant is applied anew: one slice for each visit of a variant.
@@ -108,8 +126,8 @@ pub fn estimate(plan: &Plan) -> Estimate {
     let loads = match (plan.dataset.existing, plan.dataset.reset) {
         (true, _) => 0,
         (false, Reset::Never) => 1,
-        (false, Reset::PerVariant) => count(visits.len()),
-        (false, Reset::PerCell) => count(cells.len()),
+        (false, Reset::PerVariant) => 1 + count(dirtied(plan, &visits)),
+        (false, Reset::PerCell) => 1 + count(dirtied(plan, &cells.chunks(1).collect::<Vec<_>>())),
     };
     let load_seconds = data.unwrap_or(0.0) / ROW_BYTES / LOAD_ROWS_PER_SECOND;
     let warmup = if plan.warmup.workload.is_some() {
@@ -117,12 +135,18 @@ pub fn estimate(plan: &Plan) -> Estimate {
     } else {
         0.0
     };
+    let warmups = match plan.dataset.reset {
+        // Data that was put back is warmed up again.
+        Reset::PerCell => visits.len().max(loads as usize),
+        Reset::Never | Reset::PerVariant => visits.len(),
+    };
     let cell =
         plan.ladder.discard.seconds() + plan.ladder.measure.seconds() + CELL_OVERHEAD_SECONDS;
     let seconds = cells.len() as f64 * cell
-        + visits.len() as f64 * warmup
+        + warmups as f64 * warmup
         + f64::from(restarts) * RESTART_SECONDS
-        + f64::from(loads) * load_seconds;
+        + f64::from(loads) * load_seconds
+        + after_ladder(plan, cell, warmup, load_seconds);
     Estimate {
         duration: Span(
             Duration::try_from_secs_f64(rounded_up(seconds)).unwrap_or(LONGEST_ESTIMATE),
@@ -131,6 +155,47 @@ pub fn estimate(plan: &Plan) -> Estimate {
         restarts,
         loads,
     }
+}
+
+/// Seconds of what follows the ladder: the baseline applied again, reference cells, refining at its whole
+/// budget, the soak.
+fn after_ladder(plan: &Plan, cell: f64, warmup: f64, load: f64) -> f64 {
+    let mut seconds = 0.0;
+    let mut cells = 0.0;
+    if closes_with_reference(plan) {
+        let workloads = plan.ladder.workloads.len() as f64;
+        seconds += workloads * cell;
+        cells += workloads;
+    }
+    if plan.ladder.refine {
+        seconds += plan.ladder.refine_budget.seconds();
+    }
+    if let Some(soak) = &plan.soak {
+        seconds += plan.ladder.discard.seconds() + soak.duration.seconds() + CELL_OVERHEAD_SECONDS;
+        cells += 1.0;
+    }
+    let returns = plan.variants.len() > 1 && plan.ladder.repeats % 2 == 1;
+    if seconds > 0.0 && returns {
+        seconds += warmup + RESTART_SECONDS;
+    }
+    seconds
+        + match plan.dataset.reset {
+            Reset::PerVariant if seconds > 0.0 && returns => load,
+            Reset::PerCell => cells * load,
+            _ => 0.0,
+        }
+}
+
+/// How many of these groups of cells find data that the group before has written to: only such data is
+/// loaded again.
+fn dirtied(plan: &Plan, groups: &[&[Cell]]) -> usize {
+    let writes = |cell: &Cell| plan.ladder.workloads[cell.workload].writes();
+    groups.split_last().map_or(0, |(_, earlier)| {
+        earlier
+            .iter()
+            .filter(|group| group.iter().any(writes))
+            .count()
+    })
 }
 
 /// Says "never" about plans of absurd size.
@@ -230,6 +295,31 @@ mod tests {
         assert_eq!(estimate.data, Some(Bytes(4_000_000 * 235)));
         // 16 cells of 10 + 120 + 0.3 s, 4 warm-ups of 60 s, 2 restarts, 4 loads of 26.7 s: 2447 s.
         assert_eq!(estimate.duration.to_string(), "41m");
+    }
+
+    #[test]
+    fn only_data_that_was_written_to_is_loaded_again() {
+        let loads = |reset: &str, workloads: &str| {
+            let more = format!(
+                "reset = \"{reset}\"\n[ladder]\nworkloads = [{workloads}]\nthreads = [1, 2]\n\
+                 [[variant]]\nname = \"A\"\n[[variant]]\nname = \"B\"\nset = {{ sync_binlog = 0 }}\n"
+            );
+            let text = format!("name = \"t\"\n[target.managed]\n[dataset]\nrows = 1000\n{more}");
+            estimate(&crate::plan::parse(&text, "t.toml", Path::new("")).unwrap()).loads
+        };
+        let (read, mixed) = (
+            "\"oltp_read_only\"",
+            "\"oltp_read_only\", \"oltp_write_only\"",
+        );
+        assert_eq!(
+            [loads("per-variant", read), loads("per-cell", read)],
+            [1, 1]
+        );
+        // Two variants of r1 r2 w1 w2: w1 leaves changed data to w2, w2 to the next variant's r1.
+        assert_eq!(
+            [loads("per-variant", mixed), loads("per-cell", mixed)],
+            [2, 4]
+        );
     }
 
     #[test]

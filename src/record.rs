@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Criteria, OpenLoop, Step, Warning};
+use crate::plan::{Criteria, HouseRule, OpenLoop, Step, Warning};
 use crate::units::{Bytes, Millis, Ratio, Span};
 
+mod start;
+
 pub use crate::latency::Latency;
+pub use start::{SettleStep, StartRecord, WarmupRecord};
 
 /// Which part of a cell an interval belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,6 +144,49 @@ pub enum CellStatus {
     Skipped,
 }
 
+/// What a cell was measured for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CellKind {
+    /// A step of the ladder as planned.
+    #[default]
+    Ladder,
+    /// A step that refines the ladder: part of it, but measured afterwards, where the knee is decided.
+    Refined,
+    /// The baseline once more, at a step of its ladder: shows drift, enters no ladder.
+    Reference,
+    /// The soak: long, below the knee; enters no ladder.
+    Soak,
+}
+
+impl CellKind {
+    /// Whether it is a point of a ladder.
+    pub fn is_step(self) -> bool {
+        matches!(self, Self::Ladder | Self::Refined)
+    }
+
+    /// The word for tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ladder => "ladder",
+            Self::Refined => "refined",
+            Self::Reference => "reference",
+            Self::Soak => "soak",
+        }
+    }
+}
+
+/// A cell that what was measured so far asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NextCell {
+    /// Workload name.
+    pub workload: String,
+    /// Threads or rate.
+    pub step: Step,
+    /// Why there, one sentence.
+    pub why: String,
+}
+
 /// What capbench itself used during the measured time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientUsage {
@@ -176,6 +222,9 @@ pub struct CellRecord {
     pub step: Step,
     /// Concurrent clients.
     pub clients: u32,
+    /// What it was measured for.
+    #[serde(default)]
+    pub kind: CellKind,
     /// How it ended.
     pub status: CellStatus,
     /// Why it did not complete.
@@ -390,6 +439,37 @@ pub struct WorkloadRecord {
     pub mix: Vec<String>,
 }
 
+/// What followed the ladder.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AfterLadder {
+    /// Refining the knee; `None`: not asked for.
+    pub refine: Option<RefineRecord>,
+    /// The soak; `None`: not asked for.
+    pub soak: Option<SoakRecord>,
+}
+
+/// How refining the ladder went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RefineRecord {
+    /// Time it might take.
+    pub budget: Span,
+    /// Why no further step was run.
+    pub ended: String,
+}
+
+/// What soak was asked for, and why where.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SoakRecord {
+    /// Threads or share of the knee, as planned.
+    pub asked: String,
+    /// How long.
+    pub duration: Span,
+    /// Why it ran where it ran.
+    pub place: Option<String>,
+    /// Why it did not run; `None`: it did.
+    pub not_run: Option<String>,
+}
+
 /// The manifest and the cells of one run: everything a run folder holds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Run {
@@ -445,10 +525,19 @@ pub struct Run {
     pub reset: String,
     /// Knee policy.
     pub knee_gain: Ratio,
+    /// When a change is worth keeping.
+    #[serde(default)]
+    pub house: HouseRule,
+    /// What followed the ladder.
+    #[serde(default)]
+    pub after: AfterLadder,
     /// Criteria of the plan.
     pub criteria: Criteria,
     /// Warnings about plan, server and machine.
     pub warnings: Vec<Warning>,
+    /// In what state variants and cells began; missing in run folders of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<StartRecord>,
     /// The cells in the order of the run.
     pub cells: Vec<CellRecord>,
     /// Signals that could not be read, with the reason (`INNODB_METRICS: access denied`).

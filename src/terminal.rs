@@ -108,9 +108,14 @@ impl Terminal {
         }
     }
 
+    /// Whether a person can answer.
+    pub fn can_ask() -> bool {
+        std::io::stdin().is_terminal()
+    }
+
     /// Asks a person to do something and waits for Enter. `false`: nobody is there, or the answer is "no".
     pub fn ask(&self, request: &str, interrupt: &Interrupt) -> bool {
-        if !std::io::stdin().is_terminal() {
+        if !Self::can_ask() {
             self.warn(format_args!(
                 "{request}\nnobody can answer: standard input is not a terminal"
             ));

@@ -13,11 +13,12 @@ use capbench::analysis::knee::KneeKind;
 use capbench::analysis::{
     Cause, Decision, Findings, LimitBasis, Outcome, Overall, Rule, Validity, analyse,
 };
-use capbench::plan::{Criteria, OpenLoop, Step, Warning};
+use capbench::plan::{Criteria, HouseRule, OpenLoop, Step, Warning};
 use capbench::probe::names::{host, server};
 use capbench::record::{
-    CellRecord, CellStatus, ClientUsage, Flavour, HostFacts, Interval, Latency, Merged, Phase, Run,
-    RunEnd, Sample, ServerIdentity, VariantRecord, WorkloadRecord,
+    AfterLadder, AppliedSetting, CellKind, CellRecord, CellStatus, ClientUsage, Flavour, HostFacts,
+    Interval, Latency, Merged, Phase, Run, RunEnd, Sample, ServerIdentity, VariantRecord,
+    WorkloadRecord,
 };
 use capbench::units::{Bytes, Millis, PerSecond, Ratio, Span};
 
@@ -70,6 +71,7 @@ fn cell(threads: u32, tps: f64) -> CellRecord {
         workload: "oltp_read_write".to_owned(),
         step: Step::Threads(threads),
         clients: threads,
+        kind: CellKind::Ladder,
         status: CellStatus::Completed,
         reason: None,
         started_at: Some("2026-11-30T12:00:00Z".to_owned()),
@@ -133,8 +135,11 @@ fn run(mut cells: Vec<CellRecord>, criteria: Criteria) -> Run {
         warmup: String::new(),
         reset: String::new(),
         knee_gain: Ratio(0.2),
+        house: HouseRule::default(),
+        after: AfterLadder::default(),
         criteria,
         warnings: Vec::new(),
+        starts: Vec::new(),
         cells,
         unavailable: Vec::new(),
     }
@@ -160,7 +165,15 @@ fn identity(local: bool) -> ServerIdentity {
 fn variant(name: &str, differs: &[(&str, &str, &str)]) -> VariantRecord {
     VariantRecord {
         name: name.to_owned(),
-        settings: Vec::new(),
+        settings: differs
+            .iter()
+            .map(|(name, a, b)| AppliedSetting {
+                name: (*name).to_owned(),
+                before: Some((*a).to_owned()),
+                asked: (*b).to_owned(),
+                took: Some((*b).to_owned()),
+            })
+            .collect(),
         restarted: false,
         differs: differs
             .iter()
@@ -290,6 +303,11 @@ fn each_rule_of_validity_speaks_up() {
     );
     let stalled = broken(&|c| c.intervals[20] = interval(20, Phase::Measure, 0.0, 8));
     assert!(stalled.contains(&(Rule::V5, Suspect)), "{stalled:?}");
+    let hung = broken(&|c| {
+        c.intervals[20] = interval(20, Phase::Measure, 0.0, 8);
+        c.status = CellStatus::Truncated;
+    });
+    assert!(hung.contains(&(Rule::V1, Invalid)), "{hung:?}");
     let falling = broken(&|c| {
         for (i, interval_) in c.intervals.iter_mut().enumerate().skip(1) {
             let i = u32::try_from(i).unwrap();

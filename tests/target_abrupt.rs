@@ -21,6 +21,7 @@ fn a_second_ctrl_c_leaves_no_server_and_no_folder() {
         binary: Some(support::servers()[0].clone()),
         directory: Some(parent.path().to_owned()),
         options: Vec::new(),
+        cache: false,
     });
     let server = Server::open(&plan, &mut Journal::in_memory(), &Interrupt::new()).unwrap();
     let pid = server.pid().unwrap();

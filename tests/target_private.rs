@@ -27,6 +27,7 @@ fn plan_for(binary: &Path, folder: &Path) -> Plan {
         binary: Some(binary.to_owned()),
         directory: Some(folder.to_owned()),
         options: vec![setting("innodb_buffer_pool_size", 64 << 20)],
+        cache: false,
     });
     plan
 }

@@ -5,13 +5,13 @@ use rayon::prelude::*;
 use super::bottleneck::{self, ALL_IN_POOL, Reference};
 use super::findings::{
     Bottleneck, Cause, CellSummary, Comparison, Findings, LadderFinding, Limit, OpenFinding,
-    StepSummary, Validity,
+    ReferenceFinding, StepSummary, Validity,
 };
 use super::knee::{Knee, KneeKind};
 use super::ladder::{self, Measured, StepCells};
 use super::signals::Signals;
 use super::stats::mean_of;
-use super::{cell, compare, criteria, headline, limit};
+use super::{between, cell, compare, criteria, headline, limit, refinement, soak};
 use crate::plan::Step;
 use crate::record::{DatasetFacts, Run, VariantRecord};
 use crate::units::{Multiple, PerSecond};
@@ -23,7 +23,8 @@ pub fn analyse(run: &Run) -> Findings {
         .par_iter()
         .map(|record| cell::summarise(run, record))
         .unzip();
-    let (ladders, comparisons) = {
+    let soak = soak::judge(run, &cells);
+    let (mut ladders, comparisons, references) = {
         let all: Vec<Measured<'_>> = cells
             .iter()
             .zip(&signals)
@@ -31,16 +32,24 @@ pub fn analyse(run: &Run) -> Findings {
             .collect();
         let ladders = ladders(run, &all);
         let comparisons = comparisons(run, &all, &ladders);
-        (ladders, comparisons)
+        let references = references(run, &all, &ladders);
+        (ladders, comparisons, references)
     };
+    if let Some(soak) = &soak {
+        lower_limits(&mut ladders, soak, run);
+    }
+    let refinement = refinement::summary(run, &ladders);
     fill_in_gains(&mut cells, &ladders);
-    let criteria = criteria::judge(run, &ladders, &cells);
+    let criteria = criteria::judge(run, &ladders, &cells, soak.as_ref());
     let headline = headline::headline(run, &ladders, &criteria, &cells);
     let notes = notes(run, &cells, &ladders);
     Findings {
         cells,
         ladders,
         comparisons,
+        references,
+        refinement,
+        soak,
         criteria,
         headline,
         notes,
@@ -53,7 +62,7 @@ fn variant_names(run: &Run) -> Vec<&str> {
     unique(declared.chain(run.cells.iter().map(|c| c.variant.as_str())))
 }
 
-fn workload_names(run: &Run) -> Vec<&str> {
+pub(super) fn workload_names(run: &Run) -> Vec<&str> {
     let declared = run.workloads.iter().map(|w| w.name.as_str());
     unique(declared.chain(run.cells.iter().map(|c| c.workload.as_str())))
 }
@@ -68,12 +77,31 @@ fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     seen
 }
 
-fn steps_of<'a>(all: &[Measured<'a>], variant: &str, workload: &str) -> Vec<StepCells<'a>> {
-    ladder::by_step(
-        all.iter()
-            .copied()
-            .filter(|m| m.summary.variant == variant && m.summary.workload == workload),
-    )
+/// The steps of a ladder: what it was planned with and what refined it, not the soak or a reference cell.
+pub(super) fn steps_of<'a>(
+    all: &[Measured<'a>],
+    variant: &str,
+    workload: &str,
+) -> Vec<StepCells<'a>> {
+    ladder::by_step(all.iter().copied().filter(|m| {
+        m.summary.kind.is_step() && m.summary.variant == variant && m.summary.workload == workload
+    }))
+}
+
+/// The step at which a ladder's variants are judged.
+pub(super) fn deciding_step(ladder: &LadderFinding) -> Option<Step> {
+    let knee = ladder.knee.as_ref().and_then(|k| k.threads);
+    let held = ladder.open.as_ref().and_then(|o| o.highest_held);
+    knee.map(Step::Threads).or(held.map(Step::Rate))
+}
+
+/// A load that did not hold lowers the limit of its ladder.
+fn lower_limits(ladders: &mut [LadderFinding], soak: &super::SoakFinding, run: &Run) {
+    for ladder in ladders {
+        if ladder.baseline && Some(&ladder.workload) == soak.workload.as_ref() {
+            limit::lower_by_soak(&mut ladder.limit, ladder.knee.as_ref(), soak, &run.criteria);
+        }
+    }
 }
 
 fn ladders(run: &Run, all: &[Measured<'_>]) -> Vec<LadderFinding> {
@@ -344,7 +372,7 @@ fn comparisons(run: &Run, all: &[Measured<'_>], ladders: &[LadderFinding]) -> Ve
             found.extend(against(run, all, ladders, baseline, variant, workload));
         }
     }
-    compare::decide(&mut found);
+    compare::decide(&mut found, &run.house, 0.0);
     found
 }
 
@@ -356,20 +384,42 @@ fn against(
     variant: &VariantRecord,
     workload: &str,
 ) -> Vec<Comparison> {
-    debug_assert!(
-        run.variants
-            .first()
-            .is_some_and(|b| b.name == baseline.name)
-    );
     let knee = ladders
         .iter()
         .find(|l| l.variant == baseline.name && l.workload == workload)
-        .and_then(|l| l.knee.as_ref()?.threads);
-    let (ours, theirs) = (
-        steps_of(all, &baseline.name, workload),
-        steps_of(all, &variant.name, workload),
-    );
-    compare::compare((baseline, &ours), (variant, &theirs), workload, knee)
+        .and_then(deciding_step);
+    compare::compare(&compare::Pairing {
+        baseline: (baseline, &steps_of(all, &baseline.name, workload)),
+        variant: (variant, &steps_of(all, &variant.name, workload)),
+        references: &between::closing(all, &baseline.name, workload),
+        workload,
+        knee,
+        house: run.house,
+        warmed: run.warmup != "none",
+        between: 0.0,
+    })
+}
+
+/// The baseline through the run, at the step where its variants are judged; nothing without variants.
+fn references(run: &Run, all: &[Measured<'_>], ladders: &[LadderFinding]) -> Vec<ReferenceFinding> {
+    let Some((baseline, [_, ..])) = run.variants.split_first() else {
+        return Vec::new();
+    };
+    ladders
+        .iter()
+        .filter(|l| l.baseline)
+        .filter_map(|ladder| {
+            let steps = steps_of(all, &baseline.name, &ladder.workload);
+            let closing = between::closing(all, &baseline.name, &ladder.workload);
+            // Where it was measured once more, else where variants are judged.
+            let wanted = closing
+                .first()
+                .map(|s| s.step)
+                .or_else(|| deciding_step(ladder))?;
+            let step = steps.iter().find(|s| s.step == wanted)?;
+            Some(compare::reference(step, &closing, &ladder.workload))
+        })
+        .collect()
 }
 
 fn notes(run: &Run, cells: &[CellSummary], ladders: &[LadderFinding]) -> Vec<String> {

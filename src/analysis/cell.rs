@@ -176,6 +176,7 @@ fn figures(
         workload: cell.workload.clone(),
         step: cell.step,
         clients: cell.clients,
+        kind: cell.kind,
         status: cell.status,
         validity: Validity::Valid,
         reasons: Vec::new(),
@@ -227,6 +228,14 @@ fn held(totals: &Totals) -> bool {
     let arrivals = totals.arrivals as f64;
     let missing = arrivals - totals.done as f64;
     totals.dropped == 0 && missing <= ((1.0 - HELD) * arrivals).max(UNDER_WAY)
+}
+
+/// The measured intervals without a short last one.
+pub(super) fn whole_intervals(cell: &CellRecord) -> Vec<&Interval> {
+    let mut measured: Vec<&Interval> = cell.measured().collect();
+    let (_, whole) = series(&measured, usual_length(&measured));
+    measured.truncate(whole);
+    measured
 }
 
 /// Length of the longest interval: the last one may be short.

@@ -1,7 +1,8 @@
 //! The plan's criteria: pass, fail or not tested. Missing evidence is never a pass.
 
 use super::findings::{
-    CellSummary, CriterionResult, LadderFinding, LimitBasis, Outcome, StepSummary,
+    CellSummary, CriterionResult, LadderFinding, LimitBasis, Outcome, SoakFinding, SoakOutcome,
+    StepSummary,
 };
 use super::knee::KneeKind;
 use crate::plan::Step;
@@ -13,6 +14,7 @@ pub(crate) fn judge(
     run: &Run,
     ladders: &[LadderFinding],
     cells: &[CellSummary],
+    soak: Option<&SoakFinding>,
 ) -> Vec<CriterionResult> {
     let baseline: Vec<&LadderFinding> = ladders.iter().filter(|l| l.baseline).collect();
     let criteria = &run.criteria;
@@ -32,12 +34,12 @@ pub(crate) fn judge(
     }
     if let Some(limit) = criteria.max_p95 {
         results.push(over(&baseline, "max_p95", |ladder| {
-            latency(ladder, limit, "p95", |s| s.p95)
+            latency(ladder, limit, criteria.at, "p95", |s| s.p95)
         }));
     }
     if let Some(limit) = criteria.max_p99 {
         results.push(over(&baseline, "max_p99", |ladder| {
-            latency(ladder, limit, "p99", |s| s.p99)
+            latency(ladder, limit, criteria.at, "p99", |s| s.p99)
         }));
     }
     if let Some(least) = criteria.min_threads {
@@ -50,7 +52,32 @@ pub(crate) fn judge(
             errors(ladder, cells, most)
         }));
     }
+    if criteria.soak_held {
+        results.push(soak_held(soak));
+    }
     results
+}
+
+/// Held is a pass; a decline or a load that broke is a fail; anything else was not tested.
+fn soak_held(soak: Option<&SoakFinding>) -> CriterionResult {
+    let outcome = match soak.map(|s| s.outcome) {
+        Some(SoakOutcome::Held) => Outcome::Pass,
+        Some(SoakOutcome::Declined | SoakOutcome::Broken) => Outcome::Fail,
+        Some(SoakOutcome::NotJudged | SoakOutcome::NotRun) | None => Outcome::NotTested,
+    };
+    CriterionResult {
+        name: "soak_held".to_owned(),
+        required: soak.map_or_else(
+            || "held".to_owned(),
+            |s| format!("{} held for {}", s.asked, s.planned),
+        ),
+        found: soak.map_or("n/a", |s| s.outcome.as_str()).to_owned(),
+        outcome,
+        why: soak.map_or_else(
+            || "the soak was not run".to_owned(),
+            |s| s.sentence.trim_end_matches('.').to_owned(),
+        ),
+    }
 }
 
 /// A result with its distance from failing, so that the tightest of several can be shown.
@@ -271,9 +298,13 @@ fn below_a_cliff(ladder: &LadderFinding, required: String, peak: f64, needed: Pe
 fn latency(
     ladder: &LadderFinding,
     most: Millis,
+    at: Option<Step>,
     name: &str,
     figure: fn(&StepSummary) -> Option<Millis>,
 ) -> Judged {
+    if let Some(at) = at {
+        return latency_at(ladder, most, at, name, figure);
+    }
     let required = format!("{name} ≤ {most} at the limit");
     if ladder.limit.p95_never_met {
         let best = ladder
@@ -310,6 +341,38 @@ fn latency(
         found.to_string(),
         outcome,
         format!("{name} {found} {at}"),
+    )
+    .margin(1.0 - found.0 / most.0)
+}
+
+/// A percentile at the step that the plan names.
+fn latency_at(
+    ladder: &LadderFinding,
+    most: Millis,
+    at: Step,
+    name: &str,
+    figure: fn(&StepSummary) -> Option<Millis>,
+) -> Judged {
+    let required = format!("{name} ≤ {most} at {at}");
+    let step = ladder.steps.iter().find(|s| s.step == at);
+    let Some(found) = step.and_then(figure) else {
+        let why = match step {
+            Some(step) if step.cells.is_empty() => format!("no valid run at {at}"),
+            Some(_) => format!("{name} was not measured at {at}"),
+            None => format!("{at} was not run"),
+        };
+        return result(required, "n/a".to_owned(), Outcome::NotTested, why);
+    };
+    let outcome = if found <= most {
+        Outcome::Pass
+    } else {
+        Outcome::Fail
+    };
+    result(
+        required,
+        found.to_string(),
+        outcome,
+        format!("{name} {found} at {at}"),
     )
     .margin(1.0 - found.0 / most.0)
 }

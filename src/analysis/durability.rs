@@ -11,25 +11,47 @@ pub(crate) fn weakened(variant: &VariantRecord) -> Vec<String> {
         .collect()
 }
 
-/// Variables that moved, when more than one did; empty for one. Those that the server derives from
-/// another changed one do not count.
-pub(crate) fn confounded(variant: &VariantRecord) -> Vec<String> {
+/// What makes an effect impossible to assign: several variables that moved, one that the variant does not
+/// state, or a restart whose cold cache the baseline did not have. Empty: one stated change. Variables that the
+/// server derives from another changed one do not count.
+pub(crate) fn confounded(
+    variant: &VariantRecord,
+    baseline: &VariantRecord,
+    warmed: bool,
+) -> Vec<String> {
     let changed = changes(variant);
     let names: Vec<&str> = changed.iter().map(|(name, _, _)| name.as_str()).collect();
-    let independent: Vec<String> = names
+    let stated: Vec<String> = variant
+        .settings
         .iter()
-        .filter(|name| {
-            !DERIVED
-                .iter()
-                .any(|(source, derived)| names.contains(source) && derived.contains(name))
-        })
-        .map(|name| (*name).to_owned())
+        .map(|setting| setting.name.replace('-', "_"))
         .collect();
-    if independent.len() > 1 {
-        independent
-    } else {
-        Vec::new()
+    let derived = |name: &str, from: &[&str]| {
+        DERIVED
+            .iter()
+            .any(|(source, derived)| from.contains(source) && derived.contains(&name))
+    };
+    let stated: Vec<&str> = stated.iter().map(String::as_str).collect();
+    let independent: Vec<&str> = names
+        .iter()
+        .copied()
+        .filter(|name| !derived(name, &names))
+        .collect();
+    let is_stated = |name: &str| stated.contains(&name) || derived(name, &stated);
+    let mut found = Vec::new();
+    if independent.len() > 1 || independent.iter().any(|name| !is_stated(name)) {
+        found.extend(independent.iter().map(|name| {
+            if is_stated(name) {
+                (*name).to_owned()
+            } else {
+                format!("{name} (moved, but not stated)")
+            }
+        }));
     }
+    if variant.restarted && !baseline.restarted && !warmed {
+        found.push("restart without a warm-up (a cold cache)".to_owned());
+    }
+    found
 }
 
 /// Variables that servers compute from another when it is set.
@@ -157,11 +179,20 @@ fn off(value: &str) -> bool {
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)]
 mod tests {
     use super::*;
+    use crate::record::AppliedSetting;
 
     fn variant(differs: &[(&str, &str, &str)]) -> VariantRecord {
         VariantRecord {
             name: "v".to_owned(),
-            settings: Vec::new(),
+            settings: differs
+                .iter()
+                .map(|(name, a, b)| AppliedSetting {
+                    name: (*name).to_owned(),
+                    before: Some((*a).to_owned()),
+                    asked: (*b).to_owned(),
+                    took: Some((*b).to_owned()),
+                })
+                .collect(),
             restarted: false,
             differs: differs
                 .iter()
@@ -169,6 +200,10 @@ mod tests {
                 .collect(),
             several: false,
         }
+    }
+
+    fn of(variant: &VariantRecord) -> Vec<String> {
+        confounded(variant, &self::variant(&[]), true)
     }
 
     #[test]
@@ -197,19 +232,63 @@ mod tests {
     fn two_variables_are_confounded_and_derived_ones_are_not() {
         // The published example of product.md.
         assert_eq!(
-            confounded(&variant(&[
+            of(&variant(&[
                 ("innodb_flush_log_at_trx_commit", "1", "0"),
                 ("innodb_flush_method", "fsync", "O_DIRECT"),
             ])),
             ["innodb_flush_log_at_trx_commit", "innodb_flush_method"]
         );
         assert!(
-            confounded(&variant(&[
+            of(&variant(&[
                 ("innodb_buffer_pool_size", "1", "2"),
                 ("innodb_buffer_pool_instances", "1", "8"),
             ]))
             .is_empty()
         );
-        assert!(confounded(&variant(&[("log_bin", "ON", "OFF")])).is_empty());
+        assert!(of(&variant(&[("log_bin", "ON", "OFF")])).is_empty());
+    }
+
+    #[test]
+    fn what_moves_without_being_stated_confounds() {
+        let mut one = variant(&[("innodb_buffer_pool_size", "1", "2")]);
+        assert!(of(&one).is_empty());
+        one.differs.insert(
+            "innodb_io_capacity".to_owned(),
+            ("200".to_owned(), "2000".to_owned()),
+        );
+        assert_eq!(
+            of(&one),
+            [
+                "innodb_buffer_pool_size",
+                "innodb_io_capacity (moved, but not stated)"
+            ]
+        );
+        // The stated one had no effect; what moved is another.
+        let mut other = variant(&[]);
+        other
+            .differs
+            .insert("sync_binlog".to_owned(), ("1".to_owned(), "0".to_owned()));
+        assert_eq!(of(&other), ["sync_binlog (moved, but not stated)"]);
+        // Derived from a stated one that did not itself move.
+        let mut derived = variant(&[("max_connections", "151", "151")]);
+        derived.differs.clear();
+        derived.differs.insert(
+            "table_open_cache".to_owned(),
+            ("2000".to_owned(), "1900".to_owned()),
+        );
+        assert!(of(&derived).is_empty());
+    }
+
+    #[test]
+    fn a_restart_without_warm_up_measures_the_cold_cache() {
+        // The other published example: testing right after the restart.
+        let mut restarted = variant(&[("innodb_buffer_pool_size", "1", "2")]);
+        restarted.restarted = true;
+        let cold = confounded(&restarted, &variant(&[]), false);
+        assert_eq!(cold, ["restart without a warm-up (a cold cache)"]);
+        assert!(confounded(&restarted, &variant(&[]), true).is_empty());
+        let mut both = variant(&[]);
+        both.restarted = true;
+        assert!(confounded(&restarted, &both, false).is_empty());
     }
 }

@@ -48,7 +48,11 @@ pub(crate) fn headline(
 fn deciding<'a>(baseline: &[&'a LadderFinding]) -> Option<&'a LadderFinding> {
     let rank = |ladder: &LadderFinding| match (&ladder.knee, ladder.limit.threads) {
         (Some(_), Some(threads)) => (1, threads),
-        (Some(knee), None) if knee.kind == KneeKind::NotReached && !ladder.limit.p95_never_met => {
+        (Some(knee), None)
+            if knee.kind == KneeKind::NotReached
+                && !ladder.limit.p95_never_met
+                && ladder.limit.basis != Some(LimitBasis::Soak) =>
+        {
             (2, ladder.limit.step.unwrap_or(u32::MAX))
         }
         (Some(_), None) => (0, 0),

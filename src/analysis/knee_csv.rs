@@ -39,6 +39,18 @@ pub enum CsvError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// More fields than the header has columns.
+    #[error(
+        "line {line}: {found} fields under {wanted} columns, so it is not clear which number is which\nhint: write 1234.5, without a decimal comma or thousands separators"
+    )]
+    TooMany {
+        /// Line of the file, from 1.
+        line: u64,
+        /// Fields of the line.
+        found: usize,
+        /// Columns of the header.
+        wanted: usize,
+    },
     /// Rows of more than one ladder.
     #[error(
         "rows of {} {column}s ({}), but a knee is that of one ladder\nhint: keep the header and the rows of one {column}, in a file of their own",
@@ -82,6 +94,7 @@ struct Columns {
     variant: Option<usize>,
     validity: Option<usize>,
     status: Option<usize>,
+    kind: Option<usize>,
 }
 
 /// One of both for all rows, never a mix.
@@ -96,7 +109,8 @@ struct Throughput {
 /// `tps`, or `qps` when more rows have that; a row without is `NaN`, which the knee leaves out and says.
 ///
 /// The cells.csv of a run folder is read too, when it holds one ladder: rows whose `validity` is `invalid`,
-/// or whose `status` says that the cell did not run to its end, are left out and noted.
+/// whose `status` says that the cell did not run to its end, or whose `kind` is `soak` or `reference`, are left
+/// out and noted.
 ///
 /// # Errors
 /// What is wrong, with line and column.
@@ -145,6 +159,13 @@ pub fn read(text: &str) -> Result<CsvLadder, CsvError> {
     let mut notes = Vec::new();
     let mut used = Vec::with_capacity(rows.len());
     for (line, row) in rows {
+        if row.iter().skip(header.len()).any(|cell| !cell.is_empty()) {
+            return Err(CsvError::TooMany {
+                line: *line,
+                found: row.len(),
+                wanted: header.len(),
+            });
+        }
         match unusable(row, &columns) {
             Some(why) => {
                 let threads = row.get(columns.threads).unwrap_or_default();
@@ -170,6 +191,14 @@ fn unusable(row: &csv::StringRecord, columns: &Columns) -> Option<String> {
     const CUT_SHORT: [&str; 4] = ["failed", "stopped", "interrupted", "skipped"];
     let cell = |column: Option<usize>| column.and_then(|c| row.get(c)).unwrap_or_default();
     let (validity, status) = (cell(columns.validity), cell(columns.status));
+    // Longer, or measured at another moment: no point of the ladder.
+    let kind = cell(columns.kind);
+    if ["soak", "reference"]
+        .iter()
+        .any(|other| kind.eq_ignore_ascii_case(other))
+    {
+        return Some(format!("it is a {kind} cell"));
+    }
     if validity.eq_ignore_ascii_case("invalid") {
         return Some("its validity is `invalid`".to_owned());
     }
@@ -238,6 +267,7 @@ fn columns(header: &csv::StringRecord) -> Result<Columns, CsvError> {
         workload: find(&["workload"])?,
         variant: find(&["variant"])?,
         validity: find(&["validity"])?,
+        kind: find(&["kind"])?,
         status: find(&["status"])?,
     })
 }
@@ -420,6 +450,9 @@ mod tests {
         assert!(message("threads,tps\n8,-3\n").contains("`-3`"));
         assert!(message("threads,tps\n0,5\n").contains("at least 1"));
         assert!(message("threads,tps,p95_ms\n1,5,slow\n").contains("p95_ms is `slow`"));
+        // Thousands separators and decimal commas, the most usual of all faults.
+        assert!(message("threads,tps\n8,500\n16,1,234\n").starts_with("line 3: 3 fields under 2"));
+        assert_eq!(read("threads,tps\n8,500,\n").unwrap().points.len(), 1);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The recommended limit on concurrently active clients.
 
-use super::findings::{Limit, LimitBasis};
+use super::findings::{Limit, LimitBasis, SoakFinding};
 use super::knee::{Confidence, Knee, KneeKind, LadderPoint};
 use crate::plan::{Criteria, Step};
 use crate::units::{Millis, PerSecond, Ratio};
@@ -46,7 +46,9 @@ pub(crate) fn recommend(knee: &Knee, criteria: &Criteria) -> Limit {
         }
         kind => {
             let (at, basis) = base(knee, k, kind);
-            choose(&mut limit, knee, k, at, basis, criteria.max_p95);
+            // A percentile that is asked for at one step says nothing about the others.
+            let max_p95 = criteria.max_p95.filter(|_| criteria.at.is_none());
+            choose(&mut limit, knee, k, at, basis, max_p95);
             limit.refine = refine(knee, k);
         }
     }
@@ -181,10 +183,13 @@ fn three_quarters(threads: u32) -> u32 {
         .max(1)
 }
 
-/// `√(N_k·N_{k+1})`, and `√(N_{k−1}·N_k)` if the range spans it; only steps that were not measured.
+/// `√(N_k·N_{k+1})`, and `√(N_{k−1}·N_k)` if the range spans it; none between close neighbours.
 fn refine(knee: &Knee, k: usize) -> Vec<u32> {
     let points = &knee.points;
     let between = |a: &LadderPoint, b: &LadderPoint| {
+        if f64::from(b.threads) / f64::from(a.threads) <= MIDPOINT_MEASURED {
+            return None;
+        }
         let middle = (f64::from(a.threads) * f64::from(b.threads)).sqrt().round();
         #[expect(
             clippy::cast_possible_truncation,
@@ -202,6 +207,42 @@ fn refine(knee: &Knee, k: usize) -> Vec<u32> {
         steps.extend(between(&points[k], next));
     }
     steps
+}
+
+/// A soak that did not hold lowers the limit below its clients: to the highest step measured there. Without
+/// one there is no limit to recommend.
+pub(crate) fn lower_by_soak(
+    limit: &mut Limit,
+    knee: Option<&Knee>,
+    soak: &SoakFinding,
+    criteria: &Criteria,
+) {
+    let (Some(knee), Some(Step::Threads(held))) = (knee, soak.step) else {
+        return;
+    };
+    if !soak.outcome.is_against()
+        || limit.p95_never_met
+        || limit.threads.is_some_and(|n| n < held)
+        || knee.kind == KneeKind::Insufficient
+    {
+        return;
+    }
+    let why = format!("the soak at {} did not hold", Step::Threads(held));
+    match knee.points.iter().rfind(|p| p.threads < held) {
+        Some(point) => {
+            set(limit, point, LimitBasis::Soak);
+            limit.why = format!("{why}; the highest step measured below it");
+        }
+        None => {
+            (limit.threads, limit.basis) = (None, Some(LimitBasis::Soak));
+            (limit.step, limit.throughput, limit.planning) = (None, None, None);
+            limit.why = format!("{why}, and no lower step was measured");
+        }
+    }
+    limit.headroom = None;
+    if limit.threads.is_some() {
+        finish(limit, &knee.points, criteria);
+    }
 }
 
 fn finish(limit: &mut Limit, points: &[LadderPoint], criteria: &Criteria) {

@@ -1,6 +1,6 @@
 //! Small statistics on top of `statrs`.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// Arithmetic mean; `None` when empty.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
@@ -47,6 +47,34 @@ pub(crate) fn t_p_value(t: f64, df: f64) -> Option<f64> {
     p.is_finite().then_some(p.min(1.0))
 }
 
+/// Upper tail of Student's t.
+pub(crate) fn t_sf(t: f64, df: f64) -> Option<f64> {
+    let p = StudentsT::new(0.0, 1.0, df).ok()?.sf(t);
+    p.is_finite().then_some(p)
+}
+
+/// Two-sided p-value of a standard normal statistic.
+pub(crate) fn normal_p_value(z: f64) -> Option<f64> {
+    let p = 2.0 * Normal::standard().sf(z.abs());
+    p.is_finite().then_some(p.min(1.0))
+}
+
+/// Median; `None` when empty.
+pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
+    let middle = values.len() / 2;
+    if values.is_empty() {
+        return None;
+    }
+    let even = values.len().is_multiple_of(2);
+    let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let upper = *upper;
+    if !even {
+        return Some(upper);
+    }
+    let lower = below.iter().copied().reduce(f64::max)?;
+    Some(f64::midpoint(lower, upper))
+}
+
 /// Welch's comparison of two means.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Welch {
@@ -60,6 +88,31 @@ pub(crate) struct Welch {
     pub(crate) half_width: f64,
     /// Two-sided p-value.
     pub(crate) p: f64,
+}
+
+impl Welch {
+    /// The same with a standard deviation `noise` of each side's mean that its values cannot show, since they
+    /// share it. It is taken as known, so the degrees of freedom grow by Satterthwaite's rule.
+    pub(crate) fn widened(self, noise: f64) -> Option<Self> {
+        if noise <= 0.0 {
+            return Some(self);
+        }
+        let (own, shared) = (self.se.powi(2), 2.0 * noise.powi(2));
+        let se = (own + shared).sqrt();
+        // A known variance has infinitely many degrees of freedom.
+        let df = if own > 0.0 {
+            (self.df * ((own + shared) / own).powi(2)).min(1e6)
+        } else {
+            1e6
+        };
+        Some(Self {
+            se,
+            df,
+            half_width: t_quantile(0.975, df)? * se,
+            p: t_p_value(self.difference / se, df)?,
+            ..self
+        })
+    }
 }
 
 /// Welch's t-test; `None` below two values a side.

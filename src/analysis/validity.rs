@@ -89,6 +89,14 @@ fn ran(summary: &CellSummary, cell: &CellRecord, reasons: &mut Vec<Reason>) {
         .map_or_else(String::new, |why| format!(": {why}"));
     match cell.status {
         CellStatus::Completed => {}
+        // Slow ends are slow; a server that also stood still hung, and its rate is that of the hang.
+        CellStatus::Truncated if summary.stalls > 0 => object(
+            Validity::Invalid,
+            format!(
+                "the server hung: nothing completed for {:.1} s, and transactions in flight at its end had to be killed{because}",
+                summary.longest_stall
+            ),
+        ),
         CellStatus::Truncated => object(
             Validity::Suspect,
             format!("transactions in flight at its end had to be killed{because}"),

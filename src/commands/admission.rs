@@ -7,7 +7,7 @@ use crate::execute;
 use crate::interrupt::Interrupt;
 use crate::plan::{self, Plan, Warning};
 use crate::record::Run;
-use crate::target::{self, Journal, Others, RunLock, Server};
+use crate::target::{self, DataSource, Journal, Others, RunLock, Server};
 use crate::terminal::Terminal;
 
 /// Refuses a run outside the guard's window before anything is touched.
@@ -20,9 +20,31 @@ pub(crate) fn within_window(plan: &Plan) -> Result<(), Failure> {
     }
 }
 
+/// Refuses a plan that will ask a person when there is nobody to ask: better now than after hours.
+pub(crate) fn somebody_to_ask(plan: &Plan) -> Result<(), Failure> {
+    match plan.variants.iter().find(|variant| variant.operator) {
+        Some(variant) if !Terminal::can_ask() => Err(Failure::input(anyhow!(
+            "variant `{}` is applied by a person (operator = true), but nobody can be asked: standard input is not a terminal\nhint: run it in a terminal, for example under tmux or screen, or let hooks under [target] apply it",
+            variant.name
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Connects, or starts the private server.
-pub(crate) fn open_server(
+pub(super) fn open_server(
     plan: &Plan,
+    journal: &mut Journal,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> Result<Server, Failure> {
+    open_server_on(plan, DataSource::default(), journal, terminal, interrupt)
+}
+
+/// As [`open_server`]; a private one on the data of an earlier run, where there is any.
+pub(crate) fn open_server_on(
+    plan: &Plan,
+    source: DataSource,
     journal: &mut Journal,
     terminal: &Terminal,
     interrupt: &Interrupt,
@@ -39,7 +61,7 @@ pub(crate) fn open_server(
         }
         plan::Place::Server(place) => format!("connecting to {}", place.address),
     });
-    let server = Server::open(plan, journal, interrupt).map_err(|error| {
+    let server = Server::open_on(plan, source, journal, interrupt).map_err(|error| {
         if error.is_interrupt() {
             Failure::interrupted()
         } else {

@@ -4,6 +4,7 @@ use anyhow::anyhow;
 
 use super::edges::read_plan;
 use super::failure::Failure;
+use super::kept::cache;
 use super::offline::{knee, list, report_again, workloads};
 use super::on_server::{check, cleanup, grants, prepare, restore};
 use crate::cli::{Command, Exit};
@@ -41,9 +42,10 @@ pub(crate) fn dispatch(
         Command::Prepare { plan, quiet: _ } => prepare(&plan, terminal, interrupt),
         Command::Cleanup { plan } => cleanup(&plan, terminal, interrupt),
         Command::Restore { dir, plan } => restore(&dir, plan.as_deref(), terminal, interrupt),
-        Command::Report { dir, template } => report_again(&dir, template.as_deref()),
+        Command::Report { dir, template } => report_again(&dir, template.as_deref(), terminal),
         Command::Knee { file, gain, json } => knee(&file, &gain, json),
         Command::Workload { command } => workloads(command),
+        Command::Cache { command } => cache(&command),
         Command::Grants { plan, flavour } => grants(&plan, flavour),
     }
 }

@@ -10,7 +10,7 @@ use crate::analysis::Findings;
 use crate::cli::{Exit, RunArgs};
 use crate::plan::{self, Loaded, Reset};
 use crate::probe;
-use crate::record::{Run, RunEnd, WorkloadRecord};
+use crate::record::{AfterLadder, Run, RunEnd, WorkloadRecord};
 use crate::report;
 use crate::store::{self, Store, StoreError};
 use crate::target::{Journal, Server};
@@ -86,8 +86,16 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         repeats: ladder.repeats,
         warmup: match &plan.warmup.workload {
             Some(program) => {
+                let until = if plan.warmup.until_level {
+                    format!(
+                        " and until reads from files are level, at most {}",
+                        plan.warmup.limit
+                    )
+                } else {
+                    String::new()
+                };
                 format!(
-                    "{} with {} threads for {}",
+                    "{} with {} threads for {}{until}",
                     program.name, plan.warmup.threads, plan.warmup.duration
                 )
             }
@@ -99,8 +107,11 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
             Reset::PerCell => "before each cell".into(),
         },
         knee_gain: plan.analysis.knee_gain,
+        house: plan.analysis.house,
+        after: AfterLadder::default(),
         criteria: plan.criteria.clone(),
         warnings: plan.warnings.clone(),
+        starts: Vec::new(),
         cells: Vec::new(),
         unavailable: Vec::new(),
     }

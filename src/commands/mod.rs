@@ -1,14 +1,18 @@
 //! The commands beside the run, and the run's edges.
 
 mod admission;
+mod analyst;
 mod dispatch;
 mod edges;
 mod failure;
+mod kept;
 mod offline;
 mod on_server;
 
-pub(crate) use admission::{admit, open_server, within_window};
+pub(crate) use admission::{admit, open_server_on, somebody_to_ask, within_window};
+pub(crate) use analyst::Analyst;
 pub(crate) use dispatch::{dispatch, listen};
 pub(crate) use edges::{close, create_store, finish, new_run, put_back, read_plan};
 pub(crate) use failure::{Failure, session_failure};
+pub(crate) use kept::open_for_data;
 pub(crate) use offline::list;

@@ -58,8 +58,16 @@ fn times(n: u32) -> String {
 }
 
 /// `capbench report`.
-pub(super) fn report_again(dir: &Path, template: Option<&Path>) -> Result<Exit, Failure> {
+pub(super) fn report_again(
+    dir: &Path,
+    template: Option<&Path>,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
     let run = store::open(dir).map_err(Failure::input)?;
+    // Who writes the report again sees at once that it rests on less.
+    for warning in run.warnings.iter().filter(|w| w.name == store::CUT_OFF) {
+        terminal.warning(warning);
+    }
     let findings = analysis::analyse(&run);
     let written = report::write(&run, &findings, dir, template).map_err(Failure::run)?;
     Terminal::data(&written.to_string());

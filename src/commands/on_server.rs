@@ -6,8 +6,10 @@ use std::path::Path;
 use anyhow::anyhow;
 
 use super::admission::{admit, lock, open_server};
+use super::analyst::Analyst;
 use super::edges::{new_run, read_plan};
 use super::failure::{Failure, session_failure};
+use super::kept::{keeps, open_for_data};
 use crate::cli::{Exit, FlavourArg};
 use crate::dataset;
 use crate::execute::{self, AtScreen, Session};
@@ -54,7 +56,10 @@ pub(super) fn prepare(
     interrupt: &Interrupt,
 ) -> Result<Exit, Failure> {
     let loaded = read_plan(Some(path))?;
-    refuse_private(&loaded.plan, "prepare", "its data goes away with it")?;
+    // For a private server, its data is prepared for the runs to come, where that may be kept.
+    if !keeps(&loaded.plan)? {
+        refuse_private(&loaded.plan, "prepare", "its data goes away with it")?;
+    }
     with_server(&loaded, terminal, interrupt, |session| {
         session.prepare().map_err(session_failure)?;
         let facts = session.run.dataset.clone().unwrap_or_default();
@@ -103,7 +108,7 @@ fn with_server(
 ) -> Result<Exit, Failure> {
     let plan = &loaded.plan;
     let mut journal = Journal::in_memory();
-    let mut server = open_server(plan, &mut journal, terminal, interrupt)?;
+    let mut server = open_for_data(plan, &mut journal, terminal, interrupt)?;
     let mut run = new_run(loaded);
     let done = admit(plan, &mut server, &mut run, terminal).and_then(|_lock| {
         let mut session = Session {
@@ -112,10 +117,12 @@ fn with_server(
             journal: &mut journal,
             run: &mut run,
             save: &mut |_| Ok(()),
+            advisor: &Analyst { plan },
             terminal,
             interrupt,
             resolved: None,
             expected: BTreeMap::new(),
+            written: false,
         };
         work(&mut session)
     });

@@ -3,6 +3,7 @@
 mod connect;
 mod error;
 mod existing;
+mod identity;
 mod loader;
 mod marker;
 mod ownership;
@@ -15,6 +16,7 @@ mod size;
 mod verify;
 
 pub use error::DatasetError;
+pub use identity::{identity, recognise};
 pub use ownership::{Cleaned, cleanup};
 pub use prepare::{describe, mark_dirty, prepare, reset, tables_needed, wants_local_infile};
 pub use progress::{Progress, Silent};

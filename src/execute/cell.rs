@@ -210,6 +210,7 @@ pub(super) fn blank(
         workload: program.name.clone(),
         step: cell.step,
         clients: cell.clients,
+        kind: cell.kind,
         status,
         reason,
         started_at: None,

@@ -104,6 +104,48 @@ pub(super) fn ready(
     Ok(facts.unwrap_or_default())
 }
 
+/// Everything that decides what the data of this plan is, in comparable texts.
+pub fn identity(plan: &Plan) -> Vec<String> {
+    layouts(plan)
+        .into_iter()
+        .map(|layout| dataset::identity(plan, layout))
+        .collect()
+}
+
+/// The facts of data whose files were put into place; `None`: some of it is not what the plan wants.
+pub(super) fn recognise(
+    plan: &Plan,
+    server: &Server,
+    resolved: &Resolved,
+) -> Result<Option<DatasetFacts>, SessionError> {
+    let mut facts = None;
+    for layout in layouts(plan) {
+        match dataset::recognise(server.admin_endpoint(), plan, layout, resolved)? {
+            Some(found) => facts.get_or_insert(found),
+            None => return Ok(None),
+        };
+    }
+    Ok(facts)
+}
+
+/// The data of an earlier run that a private server was started on, if it proves to be what the plan wants.
+pub(super) fn kept(
+    plan: &Plan,
+    server: &mut Server,
+    resolved: &Resolved,
+    terminal: &Terminal,
+) -> Result<Option<DatasetFacts>, SessionError> {
+    if !server.has_copy() {
+        return Ok(None);
+    }
+    let found = recognise(plan, server, resolved)?;
+    if found.is_none() {
+        terminal.say("note: the data that was kept is not what this plan wants; it is loaded anew");
+        server.forget_copy();
+    }
+    Ok(found)
+}
+
 /// Departures from the method that only the loaded data and the server can show.
 ///
 /// `small-data`: less than twice the buffer pool, so memory is measured, not the database.

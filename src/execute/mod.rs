@@ -1,10 +1,20 @@
 //! The run itself: variants applied, data ready, caches warm, each cell measured, everything put back.
 
+mod after;
 mod cell;
+mod comparable;
 mod data;
 mod guard;
+mod level;
+mod measure;
+mod refine;
 mod session;
+mod soak;
+mod start;
+mod visit;
+mod warmup;
 
-pub use data::outlook;
+pub use after::Advisor;
+pub use data::{identity, outlook};
 pub use guard::outside_window;
 pub use session::{AtScreen, Session, SessionError};

@@ -55,6 +55,11 @@ pub static SECTIONS: &[Section] = &[
     .array()
     .commented(),
     section(
+        "soak",
+        "A load that is held after the ladder, on the baseline, slightly below the knee: peaks are bursts, and a mean over 300s hides a decline. State the table to have it run.",
+    )
+    .commented(),
+    section(
         "guard",
         "Limits that end the ladder at once. The load is real: set them on any server that matters.",
     ),
@@ -210,6 +215,12 @@ pub static KEYS: &[Key] = &[
         "Start-up options of all variants.",
     )
     .optional("{ innodb_buffer_pool_size = \"128MiB\" }", "the server's defaults"),
+    key(
+        "target.managed.cache",
+        Kind::Boolean,
+        "Keep the loaded data under the user's cache folder (~/.cache/capbench; see `capbench cache`), from where later runs of the same data on the same server program take it instead of loading it. The environment says where (CAPBENCH_CACHE_DIR) and how much (CAPBENCH_CACHE_SIZE, 20GiB).",
+    )
+    .default("true"),
     // dataset
     key("dataset.tables", Kind::Integer { min: 1, max: 1_000_000 }, "Number of tables.").default("16"),
     key(
@@ -271,6 +282,24 @@ pub static KEYS: &[Key] = &[
     )
     .default("\"oltp_point_select\""),
     key("warmup.duration", Kind::Duration { min: 0.0 }, "How long; \"0s\": no warm-up.").default("\"60s\""),
+    key(
+        "warmup.until_level",
+        Kind::Boolean,
+        "Go on after `duration` until the pages that InnoDB reads from its files per second are level over five intervals, or until `limit`.",
+    )
+    .default("false"),
+    key(
+        "warmup.limit",
+        Kind::Duration { min: 0.0 },
+        "With `until_level`: the longest warm-up.",
+    )
+    .default("\"900s\""),
+    key(
+        "warmup.settle",
+        Kind::Duration { min: 0.0 },
+        "Before the warm-up, after data was loaded or put back: how long to wait for each of the buffer pool's own loading, dirty pages, the history list and replica lag to come down; \"0s\": nothing is waited for.",
+    )
+    .default("\"60s\""),
     key(
         "warmup.threads",
         Kind::Integer { min: 1, max: CLIENTS },
@@ -345,6 +374,24 @@ pub static KEYS: &[Key] = &[
         "Passes over all variants, in ABBA order. A comparison needs 3 or more; one pass only says \"inconclusive\" or \"beyond noise\".",
     )
     .default("1"),
+    key(
+        "ladder.reference",
+        Kind::Boolean,
+        "With variants: when the last pass does not end with the baseline, measure the baseline once more at its knee (variant applied, data reset, caches warmed as for a visit). What it moved by is drift, and no smaller effect is claimed.",
+    )
+    .default("true"),
+    key(
+        "ladder.refine",
+        Kind::Boolean,
+        "Once the ladder is climbed, run the baseline's steps that decide the knee: those between it and its neighbours, then it and its neighbours again until their 95 % intervals are within 3 %. Closed loop only.",
+    )
+    .default("false"),
+    key(
+        "ladder.refine_budget",
+        Kind::Duration { min: 0.1 },
+        "Time that refining may take; a step is begun only when it ends in time.",
+    )
+    .default("\"30m\""),
     // access
     key(
         "access.distribution",
@@ -460,6 +507,25 @@ pub static KEYS: &[Key] = &[
         "Several variables are moved at once, and that is meant.",
     )
     .default("false"),
+    // soak
+    key(
+        "soak.threads",
+        Kind::SoakLevel,
+        "Concurrent clients, or a share of the knee (with `rates`: of the highest rate held), never above the recommended limit. A knee that was not reached counts as the highest step.",
+    )
+    .default("\"80% knee\""),
+    key(
+        "soak.workload",
+        Kind::Text,
+        "Which of the ladder's workloads.",
+    )
+    .optional("\"oltp_read_write\"", "the one that decides the limit"),
+    key(
+        "soak.duration",
+        Kind::Duration { min: 0.1 },
+        "How long. 600s at least shows a steady decline; one in steps shows after 30m or more, and a shorter soak says so.",
+    )
+    .default("\"600s\""),
     // guard
     key("guard.max_p95", Kind::Latency, "Ends the ladder when p95 of an interval is above it.")
         .optional("\"500ms\"", "no limit"),
@@ -500,10 +566,24 @@ pub static KEYS: &[Key] = &[
         "Room that the recommended limit must leave above `expected_peak_tps`.",
     )
     .optional("\"30%\"", "not tested"),
-    key("criteria.max_p95", Kind::Latency, "Highest p95 at the recommended limit.")
-        .optional("\"50ms\"", "not tested"),
-    key("criteria.max_p99", Kind::Latency, "Highest p99 at the recommended limit.")
-        .optional("\"100ms\"", "not tested"),
+    key(
+        "criteria.max_p95",
+        Kind::Latency,
+        "Highest p95 at the recommended limit, which it lowers where needed; or at the step `at`.",
+    )
+    .optional("\"50ms\"", "not tested"),
+    key(
+        "criteria.max_p99",
+        Kind::Latency,
+        "Highest p99 at the recommended limit, or at the step `at`.",
+    )
+    .optional("\"100ms\"", "not tested"),
+    key(
+        "criteria.at",
+        Kind::Number { min: 0.001, max: UNLIMITED },
+        "Step of the ladder (threads, or the rate) at which `max_p95` and `max_p99` are judged. They then lower no limit.",
+    )
+    .optional("64", "the recommended limit"),
     key(
         "criteria.min_threads",
         Kind::Integer { min: 1, max: CLIENTS },
@@ -516,6 +596,12 @@ pub static KEYS: &[Key] = &[
         "Highest share of failed transactions up to the recommended limit.",
     )
     .optional("\"0.1%\"", "not tested"),
+    key(
+        "criteria.soak_held",
+        Kind::Boolean,
+        "The soak must hold: no decline of throughput, no rise of p95. Needs [soak].",
+    )
+    .default("false"),
     // analysis
     key(
         "analysis.knee_gain",
@@ -523,6 +609,24 @@ pub static KEYS: &[Key] = &[
         "Gain in throughput per doubling of threads below which more threads do not pay. A policy: 20% is the usual rule of thumb.",
     )
     .default("\"20%\""),
+    key(
+        "analysis.keep_gain",
+        Kind::Ratio { max: 1.0, zero: false },
+        "The rule of the house: a variant is kept when throughput gains at least this, beyond noise and drift, and p95 is not worse beyond noise.",
+    )
+    .default("\"3%\""),
+    key(
+        "analysis.smallest_tps",
+        Kind::Ratio { max: 1.0, zero: false },
+        "Smallest change of throughput that matters: less is neither better nor worse, and two variants proved to lie within it are equivalent. 3% suits a cloud.",
+    )
+    .default("\"2%\""),
+    key(
+        "analysis.smallest_p95",
+        Kind::Ratio { max: 1.0, zero: false },
+        "The same for the 95th percentile.",
+    )
+    .default("\"5%\""),
     // report
     key(
         "report.template",

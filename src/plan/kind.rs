@@ -47,6 +47,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// `"3x buffer_pool"` or `"12GiB"`.
     DataSize,
+    /// A number of threads, or `"80% knee"`.
+    SoakLevel,
     /// A time of day from–to: `"22:00-06:00"`.
     Window,
     /// A list of strings.
@@ -84,6 +86,7 @@ impl Kind {
             Self::Latency => "latency",
             Self::Choice(_) => "word",
             Self::DataSize => "data size",
+            Self::SoakLevel => "number or share",
             Self::Window => "time of day",
             Self::Texts => "list of strings",
             Self::Integers { .. } => "list of integers",
@@ -106,6 +109,10 @@ impl Kind {
             Self::Latency => "a latency with its unit, such as \"50ms\"".to_owned(),
             Self::Choice(words) => format!("one of {}", quoted(words)),
             Self::DataSize => "a size, such as \"3x buffer_pool\" or \"12GiB\"".to_owned(),
+            Self::SoakLevel => {
+                "a number of threads, such as 24, or a share of the knee, such as \"80% knee\""
+                    .to_owned()
+            }
             Self::Window => "a time of day from-to, such as \"22:00-06:00\"".to_owned(),
             Self::Texts => "a list of strings, such as [\"a\", \"b\"]".to_owned(),
             Self::Integers { .. } => "a list of whole numbers, such as [8, 16, 32]".to_owned(),
@@ -142,6 +149,7 @@ impl Kind {
                 format!("{low} to {}%", max * 100.0)
             }
             Self::Latency => "above 0".to_owned(),
+            Self::SoakLevel => "at least 1, or above 0% to 100% of the knee".to_owned(),
             Self::Choice(words) => words
                 .iter()
                 .map(|w| format!("\"{w}\""))

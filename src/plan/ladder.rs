@@ -69,7 +69,25 @@ pub(super) fn ladder(
             .and_then(|n| u64::try_from(n).ok()),
         interval,
         repeats: fields.count("ladder.repeats"),
+        reference: fields.flag("ladder.reference"),
+        refine: refine(fields, problems),
+        refine_budget: fields.duration("ladder.refine_budget").unwrap_or_default(),
     }
+}
+
+fn refine(fields: &Fields, problems: &mut Problems) -> bool {
+    let refine = fields.flag("ladder.refine");
+    if refine && fields.given("ladder.rates") {
+        problems.push(
+            Diagnostic::error(
+                fields.key_at("ladder.refine"),
+                "`ladder.refine` narrows a knee, and a ladder of rates has none",
+            )
+            .also(fields.key_at("ladder.rates"), "the rates stand here")
+            .hint("leave `refine` out, and state the rates between which it matters"),
+        );
+    }
+    refine
 }
 
 fn check_times(

@@ -1,6 +1,7 @@
 //! The plan: what was typed (`wire`), what it means (`validate` → [`Plan`]), where it is wrong
 //! (`diagnostic`). [`keys`] is the one table that all of it, and the documentation, comes from.
 
+mod criteria;
 mod diagnostic;
 mod key;
 pub mod keys;
@@ -12,6 +13,7 @@ mod place;
 mod reference;
 mod setting;
 mod slug;
+mod soak;
 mod suggest;
 mod syntax;
 mod unknown;

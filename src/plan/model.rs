@@ -36,6 +36,8 @@ pub struct Plan {
     pub variants: Vec<Variant>,
     /// Limits that end the ladder.
     pub guard: Guard,
+    /// The load that must hold after the ladder; `None`: none.
+    pub soak: Option<Soak>,
     /// What the release needs.
     pub criteria: Criteria,
     /// Policy of the analysis.
@@ -198,6 +200,8 @@ pub struct Managed {
     pub directory: Option<PathBuf>,
     /// Start-up options, `name` → value (empty: a bare `--name`).
     pub options: Vec<Setting>,
+    /// Keep the loaded data for later runs.
+    pub cache: bool,
 }
 
 /// A variable or option and its value as the plan states it.
@@ -279,8 +283,14 @@ pub enum Reset {
 pub struct Warmup {
     /// The workload; `None`: no warm-up.
     pub workload: Option<Program>,
-    /// How long.
+    /// How long; with `until_level` at least so long.
     pub duration: Span,
+    /// Go on until reads from files are level.
+    pub until_level: bool,
+    /// With `until_level`: how long at most.
+    pub limit: Span,
+    /// Time limit of each thing that is waited for before.
+    pub settle: Span,
     /// Concurrent clients.
     pub threads: u32,
 }
@@ -304,6 +314,41 @@ pub struct Ladder {
     pub interval: Span,
     /// Passes over all variants.
     pub repeats: u32,
+    /// With variants: the baseline is measured once more at the end of a run that does not end with it.
+    pub reference: bool,
+    /// Run the steps that decide the knee again and between, once the ladder is climbed.
+    pub refine: bool,
+    /// Time that refining may take.
+    pub refine_budget: Span,
+}
+
+/// The load that must hold once the ladder is climbed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Soak {
+    /// How much load.
+    pub level: SoakLevel,
+    /// Position of its workload in the ladder's; `None`: the one that decides the limit.
+    pub workload: Option<usize>,
+    /// How long, after the discard.
+    pub duration: Span,
+}
+
+/// How much load a soak is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum SoakLevel {
+    /// Concurrent clients.
+    Threads(u32),
+    /// A share of the knee (open loop: of the highest rate that was held).
+    OfKnee(Ratio),
+}
+
+impl std::fmt::Display for SoakLevel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Threads(n) => write!(f, "{}", Step::Threads(*n)),
+            Self::OfKnee(share) => write!(f, "{share} of the knee"),
+        }
+    }
 }
 
 /// One step of a ladder.
@@ -423,6 +468,12 @@ pub struct Criteria {
     pub min_threads: Option<u32>,
     /// Highest share of failed transactions up to the recommended limit.
     pub max_errors: Option<Ratio>,
+    /// The step at which the percentiles are judged; `None`: the recommended limit.
+    #[serde(default)]
+    pub at: Option<Step>,
+    /// The soak must hold.
+    #[serde(default)]
+    pub soak_held: bool,
 }
 
 /// Policy of the analysis.
@@ -430,6 +481,29 @@ pub struct Criteria {
 pub struct AnalysisOptions {
     /// Gain in throughput per doubling of threads below which more threads do not pay (0.20).
     pub knee_gain: Ratio,
+    /// When a change is worth keeping.
+    pub house: HouseRule,
+}
+
+/// When a change counts, and when it is kept: the rule of the house.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct HouseRule {
+    /// Gain in throughput from which on a change is kept (0.03).
+    pub keep_gain: Ratio,
+    /// Smallest change of throughput that matters; within it two variants are equivalent (0.02).
+    pub smallest_tps: Ratio,
+    /// The same for the 95th percentile (0.05).
+    pub smallest_p95: Ratio,
+}
+
+impl Default for HouseRule {
+    fn default() -> Self {
+        Self {
+            keep_gain: Ratio(0.03),
+            smallest_tps: Ratio(0.02),
+            smallest_p95: Ratio(0.05),
+        }
+    }
 }
 
 /// How the report is written.

@@ -125,6 +125,7 @@ fn managed(wire: &Fields, base: &Path, at: &At, problems: &mut Vec<Diagnostic>) 
             .text("target.managed.directory")
             .map(|text| resolve(base, &text)),
         options: options.into_iter().map(|item| item.value).collect(),
+        cache: wire.flag("target.managed.cache"),
     }
 }
 

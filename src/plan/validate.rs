@@ -8,8 +8,8 @@ use super::warnings::{self, Parts};
 use super::wire::{Fields, Wire};
 use super::workloads::Workloads;
 use super::{
-    AnalysisOptions, Criteria, DataSize, Dataset, Guard, LoadOptions, OnFailure, Plan, Protocol,
-    ReportOptions, Reset, Warmup, ladder, place, variants,
+    AnalysisOptions, DataSize, Dataset, Guard, HouseRule, LoadOptions, OnFailure, Plan, Protocol,
+    ReportOptions, Reset, Warmup, criteria, ladder, place, soak, variants,
 };
 use crate::units::{Millis, Ratio};
 use crate::workload::{Access, Distribution};
@@ -29,11 +29,13 @@ pub(super) fn validate(wire: &Wire, base: &Path, problems: &mut Problems) -> Pla
     let accept = accept(fields, problems);
     let warmup = warmup(fields, &workloads, problems);
     let ladder = ladder::ladder(fields, &workloads, problems);
+    let soak = soak::soak(fields, &ladder, problems);
     let warnings = warnings::of_plan(&Parts {
         accept: &accept,
         dataset: &dataset,
         warmup: &warmup,
         ladder: &ladder,
+        soak: soak.as_ref(),
         variants: &variants,
     });
     Plan {
@@ -57,10 +59,9 @@ pub(super) fn validate(wire: &Wire, base: &Path, problems: &mut Problems) -> Pla
         load: load(fields),
         variants,
         guard: guard(fields),
-        criteria: criteria(fields, problems),
-        analysis: AnalysisOptions {
-            knee_gain: Ratio(fields.number("analysis.knee_gain").unwrap_or_default()),
-        },
+        soak,
+        criteria: criteria::criteria(fields, problems),
+        analysis: analysis(fields),
         report: ReportOptions {
             template: fields
                 .text("report.template")
@@ -219,9 +220,23 @@ fn warmup(fields: &Fields, workloads: &Workloads<'_>, problems: &mut Problems) -
     let name = fields.text("warmup.workload").unwrap_or_default();
     let at = fields.at("warmup.workload");
     let workload = workloads.load("warmup.workload", &name, at, problems);
+    let until_level = fields.flag("warmup.until_level");
+    let limit = fields.duration("warmup.limit").unwrap_or_default();
+    if until_level && limit < duration {
+        problems.push(
+            Diagnostic::error(
+                fields.at("warmup.limit").or(fields.at("warmup.duration")),
+                format!("`warmup.limit` of {limit} is shorter than the warm-up's `duration` of {duration}"),
+            )
+            .hint("the warm-up lasts at least `duration` and at most `limit`"),
+        );
+    }
     Warmup {
         workload: workload.filter(|_| !duration.0.is_zero()),
         duration,
+        until_level,
+        limit,
+        settle: fields.duration("warmup.settle").unwrap_or_default(),
         threads: fields.count("warmup.threads"),
     }
 }
@@ -263,7 +278,7 @@ fn load(fields: &Fields) -> LoadOptions {
     }
 }
 
-fn latency(fields: &Fields, path: &str) -> Option<Millis> {
+pub(super) fn latency(fields: &Fields, path: &str) -> Option<Millis> {
     fields
         .duration(path)
         .map(|span| Millis(span.seconds() * 1e3))
@@ -279,53 +294,14 @@ fn guard(fields: &Fields) -> Guard {
     }
 }
 
-fn criteria(fields: &Fields, problems: &mut Problems) -> Criteria {
-    let criteria = Criteria {
-        expected_peak_tps: fields.number("criteria.expected_peak_tps"),
-        min_headroom: fields.number("criteria.min_headroom").map(Ratio),
-        max_p95: latency(fields, "criteria.max_p95"),
-        max_p99: latency(fields, "criteria.max_p99"),
-        min_threads: fields
-            .given("criteria.min_threads")
-            .then(|| fields.count("criteria.min_threads"))
-            .filter(|n| *n > 0),
-        max_errors: fields.number("criteria.max_errors").map(Ratio),
-    };
-    if let Some(at) = fields.key_at("criteria.min_headroom")
-        && !fields.given("criteria.expected_peak_tps")
-    {
-        problems.push(
-            Diagnostic::error(
-                at,
-                "`criteria.min_headroom` is room above a peak that is not stated",
-            )
-            .hint("add expected_peak_tps = … (transactions per second)"),
-        );
+fn analysis(fields: &Fields) -> AnalysisOptions {
+    let share = |path: &str| Ratio(fields.number(path).unwrap_or_default());
+    AnalysisOptions {
+        knee_gain: share("analysis.knee_gain"),
+        house: HouseRule {
+            keep_gain: share("analysis.keep_gain"),
+            smallest_tps: share("analysis.smallest_tps"),
+            smallest_p95: share("analysis.smallest_p95"),
+        },
     }
-    if let (Some(p95), Some(p99)) = (criteria.max_p95, criteria.max_p99)
-        && p99.0 < p95.0
-    {
-        problems.push(
-            Diagnostic::error(
-                fields.at("criteria.max_p99"),
-                format!("`criteria.max_p99` of {p99} is below `max_p95` of {p95}"),
-            )
-            .also(fields.at("criteria.max_p95"), "p95 may be higher here")
-            .hint("p99 is never below p95; perhaps the two are swapped"),
-        );
-    }
-    let last = fields.integers("ladder.threads").last().map(|i| i.value);
-    if let (Some(min), Some(last)) = (criteria.min_threads, last)
-        && i64::from(min) > last
-    {
-        problems.push(
-            Diagnostic::error(
-                fields.at("criteria.min_threads"),
-                format!("`criteria.min_threads` is {min}, but the ladder ends at {last} threads: it can never pass"),
-            )
-            .also(fields.at("ladder.threads"), "the ladder stands here")
-            .hint("add higher steps to the ladder"),
-        );
-    }
-    criteria
 }

@@ -7,7 +7,7 @@ use super::diagnostic::{At, Diagnostic};
 use super::kind::{Kind, LONGEST, UNLIMITED, quoted};
 use super::setting::{json, option, setting, word_for_word};
 use super::suggest::nearest;
-use super::{DataSize, Setting};
+use super::{DataSize, Setting, SoakLevel, soak};
 use crate::units::{Bytes, Span};
 
 /// A value with its place.
@@ -26,6 +26,7 @@ pub(super) enum Typed {
     Boolean(bool),
     Duration(Span),
     DataSize(DataSize),
+    SoakLevel(SoakLevel),
     Window(u16, u16),
     Texts(Vec<Item<String>>),
     Integers(Vec<Item<i64>>),
@@ -89,6 +90,7 @@ pub(super) fn read(
         ) => ratio(value, max, zero, path),
         (Kind::Choice(words), DeValue::String(text)) => choice(text, words, path, at),
         (Kind::DataSize, DeValue::String(_) | DeValue::Integer(_)) => data_size(value, path),
+        (Kind::SoakLevel, DeValue::String(_) | DeValue::Integer(_)) => soak::level(value, path),
         (Kind::Window, DeValue::String(text)) => window(text, path, at),
         (Kind::Texts, DeValue::Array(items)) => {
             return list(items, problems, |item| match item.get_ref() {

@@ -1,12 +1,13 @@
 //! Departures from the method: their names, and those that the plan alone shows.
 
-use super::{DataSize, Dataset, Ladder, Plan, Step, Variant, Warmup, Warning};
+use super::{DataSize, Dataset, Ladder, Plan, Soak, Step, Variant, Warmup, Warning};
 use crate::workload::Program;
 
 /// Every warning that capbench knows, with what it is about. The ones that need the server or the
 /// machine are raised when those are there; all are accepted by these names.
 pub static WARNINGS: &[(&str, &str)] = &[
     ("short-steps", "a step measures less than 120s"),
+    ("short-soak", "the soak holds for less than 600s"),
     ("few-tables", "fewer than 16 tables"),
     ("single-workload", "only one workload is measured"),
     (
@@ -52,6 +53,14 @@ pub static WARNINGS: &[(&str, &str)] = &[
         "the data fits the operating system's page cache",
     ),
     (
+        "not-settled",
+        "the server had not settled when a warm-up began",
+    ),
+    (
+        "warmup-not-level",
+        "a warm-up ended before reads from files had become level",
+    ),
+    (
         "super-load-account",
         "the load's account has administrative rights",
     ),
@@ -88,6 +97,8 @@ impl Plan {
 
 /// Shortest step of the method, in seconds (product.md: never under 120 s).
 const SHORT_STEP: f64 = 120.0;
+/// Shortest soak of the method, in seconds (product.md: 600 s or more).
+const SHORT_SOAK: f64 = 600.0;
 /// Fewest tables of the method.
 const FEW_TABLES: u32 = 16;
 /// Data against buffer pool below which the disk is not really asked.
@@ -105,6 +116,7 @@ pub(super) struct Parts<'a> {
     pub(super) dataset: &'a Dataset,
     pub(super) warmup: &'a Warmup,
     pub(super) ladder: &'a Ladder,
+    pub(super) soak: Option<&'a Soak>,
     pub(super) variants: &'a [Variant],
 }
 
@@ -112,6 +124,15 @@ pub(super) struct Parts<'a> {
 pub(super) fn of_plan(parts: &Parts<'_>) -> Vec<Warning> {
     let mut found = Vec::new();
     of_times(parts.ladder, &mut found);
+    if let Some(duration) = parts
+        .soak
+        .map(|s| s.duration)
+        .filter(|d| d.seconds() < SHORT_SOAK)
+    {
+        found.push(("short-soak", format!(
+            "the soak holds for {duration}, under 600s: memory that fills up and slow flushing do not show in it"
+        )));
+    }
     of_data(parts.dataset, &mut found);
     if parts.warmup.workload.is_none() {
         found.push((

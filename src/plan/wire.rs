@@ -10,7 +10,7 @@ use super::diagnostic::{At, Diagnostic, is_secret_name};
 use super::keys;
 use super::unknown::unknown;
 use super::value::{Item, Typed, read};
-use super::{DataSize, syntax};
+use super::{DataSize, SoakLevel, syntax};
 use crate::units::Span;
 
 /// One key as typed.
@@ -252,6 +252,13 @@ impl Fields {
     pub(super) fn data_size(&self, path: &str) -> Option<DataSize> {
         match self.typed(path)? {
             Typed::DataSize(size) => Some(size),
+            _ => None,
+        }
+    }
+
+    pub(super) fn soak_level(&self, path: &str) -> Option<SoakLevel> {
+        match self.typed(path)? {
+            Typed::SoakLevel(level) => Some(level),
             _ => None,
         }
     }

@@ -8,7 +8,7 @@ use crate::units::{Millis, PerSecond, Ratio};
 
 /// Columns of cells.csv. Numbers have `.` as decimal sign and no unit, empty means missing; shares are
 /// ratios (0.01 = 1 %).
-const COLUMNS: [&str; 54] = [
+const COLUMNS: [&str; 55] = [
     "cell",
     "workload",
     "variant",
@@ -63,6 +63,7 @@ const COLUMNS: [&str; 54] = [
     "busiest_worker_share",
     "buffer_pool_hit_share",
     "started_at",
+    "kind",
 ];
 
 /// The file.
@@ -167,6 +168,7 @@ fn row(run: &Run, c: &CellSummary) -> [String; COLUMNS.len()] {
         },
         share(c.buffer_pool_hits),
         text(record.and_then(|r| r.started_at.as_deref())),
+        c.kind.as_str().to_owned(),
     ]
 }
 

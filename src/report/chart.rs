@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::analysis::{Findings, LadderFinding, StepSummary, Validity};
 use crate::plan::Step;
-use crate::record::{CellRecord, Phase, Run};
+use crate::record::{CellRecord, Interval, Phase, Run};
 use crate::units::grouped;
 
 use super::figures::figure;
@@ -25,6 +25,8 @@ pub(super) struct Chart {
     pub(super) svg: String,
     /// Over the steps of the ladder; else over time.
     pub(super) ladder: bool,
+    /// Of the soak, which is no part of a ladder.
+    pub(super) soak: bool,
     /// What the marks in it mean, those that it has.
     pub(super) marks: Vec<&'static str>,
     /// Name and colour of each line.
@@ -97,7 +99,53 @@ pub(super) fn charts(run: &Run, findings: &Findings) -> Vec<Chart> {
             charts.extend(over_time(run, findings, ladder));
         }
     }
+    charts.extend(soak(run, findings));
     charts
+}
+
+/// Throughput over the soak, and its 95th percentile.
+fn soak(run: &Run, findings: &Findings) -> Vec<Chart> {
+    let Some(soak) = &findings.soak else {
+        return Vec::new();
+    };
+    let Some(cell) = run.cells.iter().find(|c| Some(c.index) == soak.cell) else {
+        return Vec::new();
+    };
+    let chart = |title: &str, value: fn(&Interval) -> Option<f64>| {
+        let points: Vec<(f64, f64)> = cell
+            .measured()
+            .filter_map(|i| Some((i.end, value(i)?)))
+            .collect();
+        let series = [Series {
+            name: cell.step.to_string(),
+            points: thinned(&points),
+            marked: None,
+            limit: None,
+            dropped: Vec::new(),
+        }];
+        let svg = draw(
+            &series,
+            "seconds after the start of the soak",
+            Vec::new(),
+            tick,
+        )?;
+        Some(Chart {
+            workload: cell.workload.clone(),
+            title: format!("Soak, {}: {title}", cell.workload),
+            ladder: false,
+            soak: true,
+            marks: Vec::new(),
+            svg,
+            legend: legend(&series),
+        })
+    };
+    let tps = chart("throughput, transactions/s", |i| {
+        Some(i.done as f64 / i.seconds())
+    });
+    let p95 = chart("95th percentile, ms", |i| {
+        i.latency.quantile(0.95).map(|p| p.0)
+    });
+    tps.into_iter().chain(p95).collect()
 }
 
 fn over_steps(
@@ -149,6 +197,7 @@ fn over_steps(
         workload: workload.to_owned(),
         title: title.to_owned(),
         ladder: true,
+        soak: false,
         marks: marks(&series),
         svg,
         legend: legend(&series),
@@ -165,7 +214,10 @@ fn position(step: Step) -> f64 {
 
 fn over_time(run: &Run, findings: &Findings, ladder: &LadderFinding) -> Option<Chart> {
     let first_pass = |c: &&CellRecord| {
-        c.variant == ladder.variant && c.workload == ladder.workload && c.repeat == 1
+        c.kind.is_step()
+            && c.variant == ladder.variant
+            && c.workload == ladder.workload
+            && c.repeat == 1
     };
     let series: Vec<Series> = run
         .cells
@@ -209,6 +261,7 @@ fn over_time(run: &Run, findings: &Findings, ladder: &LadderFinding) -> Option<C
         workload: ladder.workload.clone(),
         title: format!("Throughput over time, transactions/s, {}", ladder.variant),
         ladder: false,
+        soak: false,
         marks: marks(&series),
         svg,
         legend: legend(&series),

@@ -29,6 +29,13 @@ pub fn terminal_table(run: &Run, findings: &Findings) -> String {
             text.push('\n');
         }
     }
+    if let Some(refinement) = &view.refinement {
+        text.extend(["Refinement: ", &one_line(refinement), "\n\n"]);
+    }
+    if let Some(soak) = &view.soak {
+        let line = format!("Soak: {}. {}", soak.outcome, soak.sentence);
+        text.extend([one_line(&line).as_ref(), "\n\n"]);
+    }
     for line in &view.not_run {
         text.push_str("- ");
         text.push_str(&one_line(line));

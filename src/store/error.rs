@@ -58,7 +58,7 @@ pub enum StoreError {
     NotARun(PathBuf),
     /// A later capbench wrote the folder.
     #[error(
-        "`{}` has format {found}, written by capbench {tool}; this capbench reads up to format {supported}\nhint: use capbench {tool} or later",
+        "`{}` has format {found}, written by {tool}; this capbench reads up to format {supported}\nhint: use {tool} or later",
         .path.display()
     )]
     Newer {
@@ -68,7 +68,7 @@ pub enum StoreError {
         found: u64,
         /// The newest format that is understood.
         supported: u32,
-        /// The version that wrote it.
+        /// The program and version that wrote it, for example `capbench 0.1.0`.
         tool: String,
     },
     /// A file does not hold what it should.

@@ -13,7 +13,7 @@ mod tables;
 
 pub use error::StoreError;
 pub use folder::{Place, Store, write_file};
-pub use read::open;
+pub use read::{CUT_OFF, open};
 pub(crate) use tables::guarded;
 
 /// The format of the run folder that this version writes, and the newest that it reads.

@@ -9,13 +9,15 @@ use rayon::prelude::*;
 use serde::Deserialize;
 
 use crate::plan::Warning;
-use crate::record::{CellRecord, ErrorCount, Interval, Latency, Merged, Phase, Run, Sample};
+use crate::record::{
+    CellRecord, CellStatus, ErrorCount, Interval, Latency, Merged, Phase, Run, Sample,
+};
 
 use super::rows::{Fields, number};
 use super::{FORMAT, StoreError, latency, rows, tables};
 
 /// Name of the warning that a run read back carries when files of its folder end early.
-const CUT_OFF: &str = "records-cut-off";
+pub const CUT_OFF: &str = "records-cut-off";
 
 /// Reads a run folder. What a crash has cut off is left out and said in a warning named
 /// `records-cut-off` of the run.
@@ -25,6 +27,15 @@ const CUT_OFF: &str = "records-cut-off";
 pub fn open(dir: &Path) -> Result<Run, StoreError> {
     let mut run = manifest(dir)?;
     let mut lost = Vec::new();
+    // A table ends early after a crash; only somebody's hand takes it away as a whole. A report without it
+    // would say "n/a" over figures that it had.
+    let intervals = dir.join("intervals.csv");
+    if run.cells.iter().any(was_measured) && !intervals.exists() {
+        return Err(StoreError::damaged(
+            &intervals,
+            "it is missing, though run.json names measured cells\nhint: put the file back; the reports in this folder are left as they are",
+        ));
+    }
     let mut rows: BTreeMap<u32, Vec<Row>> = by_cell(read_intervals(dir, &mut lost)?);
     let mut errors: BTreeMap<u32, Vec<(u32, ErrorCount)>> = by_cell(read_errors(dir, &mut lost)?);
     let mut server = by_cell(read_samples(dir, "server.csv", &mut lost)?);
@@ -59,6 +70,10 @@ pub fn open(dir: &Path) -> Result<Run, StoreError> {
     Ok(run)
 }
 
+fn was_measured(cell: &CellRecord) -> bool {
+    matches!(cell.status, CellStatus::Completed | CellStatus::Truncated)
+}
+
 fn manifest(dir: &Path) -> Result<Run, StoreError> {
     #[derive(Deserialize)]
     struct Head {
@@ -86,7 +101,11 @@ fn manifest(dir: &Path) -> Result<Run, StoreError> {
             path,
             found: head.format,
             supported: FORMAT,
-            tool: head.tool,
+            tool: if head.tool.is_empty() {
+                "a later capbench".to_owned()
+            } else {
+                head.tool
+            },
         });
     }
     serde_json::from_slice(&text).map_err(|e| StoreError::damaged(&path, e.to_string()))

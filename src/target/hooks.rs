@@ -59,7 +59,7 @@ pub(crate) fn run_hook(
             tail(&mut output, OUTPUT_LINES)
         ))),
         Ok(None) => {
-            end_group(&mut child, Duration::from_secs(2));
+            end_group(&mut child, Duration::from_secs(2), &Interrupt::new());
             Err(failed(format!(
                 "it ran longer than {} s{}\nhint: raise start_timeout under [target]",
                 timeout.as_secs(),
@@ -67,7 +67,7 @@ pub(crate) fn run_hook(
             )))
         }
         Err(error) => {
-            end_group(&mut child, Duration::from_secs(2));
+            end_group(&mut child, Duration::from_secs(2), &Interrupt::new());
             Err(error)
         }
     }

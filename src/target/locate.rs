@@ -23,6 +23,8 @@ const FOLDERS: [&str; 7] = [
 pub(crate) struct Binary {
     pub(crate) path: PathBuf,
     pub(crate) flavour: Flavour,
+    /// What it says to `--version`.
+    pub(crate) version: String,
 }
 
 impl Binary {
@@ -46,8 +48,12 @@ impl Binary {
                 )
             })?,
         };
-        let flavour = flavour(&path)?;
-        Ok(Self { path, flavour })
+        let (flavour, version) = flavour(&path)?;
+        Ok(Self {
+            path,
+            flavour,
+            version,
+        })
     }
 }
 
@@ -64,7 +70,8 @@ pub(crate) fn is_executable(file: &Path) -> bool {
         .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-fn flavour(path: &Path) -> Result<Flavour, TargetError> {
+/// The family of a program, and what it says to `--version`.
+fn flavour(path: &Path) -> Result<(Flavour, String), TargetError> {
     let output = Command::new(path)
         .args(["--no-defaults", "--version"])
         .stdin(Stdio::null())
@@ -77,9 +84,9 @@ fn flavour(path: &Path) -> Result<Flavour, TargetError> {
         })?;
     let said = String::from_utf8_lossy(&output.stdout);
     if output.status.success() && said.contains("MariaDB") {
-        Ok(Flavour::MariaDb)
+        Ok((Flavour::MariaDb, said.trim().to_owned()))
     } else if output.status.success() && said.contains("Ver ") {
-        Ok(Flavour::MySql)
+        Ok((Flavour::MySql, said.trim().to_owned()))
     } else {
         Err(TargetError::Private(format!(
             "`{} --version` is not the answer of a MySQL or MariaDB server: `{}`\nhint: state a mysqld or mariadbd as binary",

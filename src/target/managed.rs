@@ -21,7 +21,8 @@ use tempfile::TempDir;
 use super::TargetError;
 use super::locate::{Binary, install_script};
 use super::orphans;
-use super::process::{POLL, end_group, group_of, wait_for_child, wait_for_group_end};
+use super::process::{POLL, end_group, group_of, kill_group, wait_for_child, wait_for_group_end};
+use super::snapshot::SHAPING;
 use super::variables::option;
 use crate::interrupt::Interrupt;
 use crate::plan::Setting;
@@ -31,21 +32,10 @@ use crate::record::Flavour;
 const MAX_SOCKET_PATH: usize = 107;
 /// Time for a clean shutdown before the server is killed: InnoDB flushes its dirty pages.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
-/// The same when its data is about to be removed.
-const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lines of the error log that a failure shows.
 const LOG_LINES: usize = 12;
 /// Other processes may take a free port between our look and the server's bind.
 const PORT_ATTEMPTS: u32 = 3;
-
-/// Options that take part in making the data directory, so that they must be given there too.
-const INITIAL_OPTIONS: [&str; 5] = [
-    "innodb_page_size",
-    "innodb_data_file_path",
-    "innodb_undo_tablespaces",
-    "lower_case_table_names",
-    "innodb_checksum_algorithm",
-];
 
 /// What exists now, for an end that has no time for destructors.
 static EXISTING: Mutex<Vec<Existing>> = Mutex::new(Vec::new());
@@ -231,7 +221,7 @@ impl PrivateServer {
         if let Some(user) = &self.user {
             command.arg(format!("--user={user}"));
         }
-        let initial = |s: &&Setting| INITIAL_OPTIONS.contains(&s.name.as_str());
+        let initial = |s: &&Setting| SHAPING.contains(&s.name.as_str());
         command.args(options.iter().filter(initial).map(option));
         let mut child = self.spawn(&mut command)?;
         let ended = wait_for_child(&mut child, self.start_timeout, interrupt);
@@ -240,7 +230,7 @@ impl PrivateServer {
             Ok(Some(status)) if status.success() => Ok(()),
             Ok(Some(status)) => Err(self.failure("the data directory could not be made", status)),
             Ok(None) => {
-                end_group(&mut child, Duration::ZERO);
+                kill_group(&mut child);
                 Err(TargetError::Private(format!(
                     "making the data directory took longer than {} s{}\nhint: raise start_timeout under [target]",
                     self.start_timeout.as_secs(),
@@ -248,7 +238,7 @@ impl PrivateServer {
                 )))
             }
             Err(error) => {
-                end_group(&mut child, Duration::ZERO);
+                kill_group(&mut child);
                 Err(error)
             }
         }
@@ -294,14 +284,14 @@ impl PrivateServer {
         loop {
             if let Some(status) = self.exited() {
                 let error = self.failure("the private server ended while it started", status);
-                self.stop();
+                self.kill();
                 return Err(error);
             }
             if answers(self) {
                 return Ok(());
             }
             if interrupt.raised() {
-                self.stop();
+                self.kill();
                 return Err(TargetError::Interrupted);
             }
             if Instant::now() >= deadline {
@@ -310,7 +300,7 @@ impl PrivateServer {
                     self.start_timeout.as_secs(),
                     self.log_tail()
                 ));
-                self.stop();
+                self.kill();
                 return Err(error);
             }
             std::thread::sleep(POLL);
@@ -404,21 +394,34 @@ impl PrivateServer {
         ))
     }
 
-    /// Ends the server: SIGTERM, time for a clean shutdown, SIGKILL.
-    pub(crate) fn stop(&mut self) {
-        self.end(STOP_TIMEOUT);
+    /// Ends the server: SIGTERM, time for a clean shutdown, SIGKILL. The user's wish to end cuts the time
+    /// short: what comes then is the end of the run, and of this server's data.
+    pub(crate) fn stop(&mut self, interrupt: &Interrupt) {
+        self.stop_cleanly(interrupt);
     }
 
-    fn end(&mut self, patience: Duration) {
+    /// As [`Self::stop`]; whether the server ended in time and said that all was well.
+    pub(crate) fn stop_cleanly(&mut self, interrupt: &Interrupt) -> bool {
+        let Some(mut child) = self.child.take() else {
+            return false;
+        };
+        end_group(&mut child, STOP_TIMEOUT, interrupt);
+        self.note_group(None);
+        matches!(child.try_wait(), Ok(Some(status)) if status.success())
+    }
+
+    /// Ends the server at once, when nobody needs its data any more: a clean shutdown would write it all to
+    /// the disk, and on a full disk or a failing one never end.
+    pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            end_group(&mut child, patience);
+            kill_group(&mut child);
             self.note_group(None);
         }
     }
 
-    /// Stops the server and removes its folder.
+    /// Kills the server and removes its folder.
     pub(crate) fn remove(mut self) -> Result<(), TargetError> {
-        self.end(REMOVE_TIMEOUT);
+        self.kill();
         for folder in self.folders() {
             match std::fs::remove_dir_all(&folder) {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
@@ -510,7 +513,7 @@ impl PrivateServer {
 
 impl Drop for PrivateServer {
     fn drop(&mut self) {
-        self.end(REMOVE_TIMEOUT);
+        self.kill();
         existing().retain(|one| !one.folders.iter().any(|f| f == self.folder.path()));
     }
 }

@@ -39,22 +39,26 @@ pub(crate) fn wait_for_child(
     }
 }
 
-/// Ends a child and all of its process group: asks, waits up to `patience`, kills.
-pub(crate) fn end_group(child: &mut Child, patience: Duration) {
+/// Ends a child and all of its process group: asks, waits up to `patience` or the user's wish to end, kills.
+pub(crate) fn end_group(child: &mut Child, patience: Duration, interrupt: &Interrupt) {
     let group = group_of(child);
-    if !patience.is_zero() {
-        let _ = kill_process_group(group, Signal::TERM);
-        // A server that was stopped (SIGSTOP) takes its SIGTERM only when it goes on.
-        let _ = kill_process_group(group, Signal::CONT);
-        let deadline = Instant::now() + patience;
-        while Instant::now() < deadline {
-            let reaped = !matches!(child.try_wait(), Ok(None));
-            if reaped && test_kill_process_group(group).is_err() {
-                return;
-            }
-            std::thread::sleep(POLL);
+    let _ = kill_process_group(group, Signal::TERM);
+    // A server that was stopped (SIGSTOP) takes its SIGTERM only when it goes on.
+    let _ = kill_process_group(group, Signal::CONT);
+    let deadline = Instant::now() + patience;
+    while Instant::now() < deadline && !interrupt.raised() {
+        let reaped = !matches!(child.try_wait(), Ok(None));
+        if reaped && test_kill_process_group(group).is_err() {
+            return;
         }
+        std::thread::sleep(POLL);
     }
+    kill_group(child);
+}
+
+/// Kills a child and all of its process group.
+pub(crate) fn kill_group(child: &mut Child) {
+    let group = group_of(child);
     let _ = kill_process_group(group, Signal::KILL);
     let _ = child.wait();
     wait_for_group_end(group, Duration::from_secs(5));

@@ -12,6 +12,7 @@ use super::journal::{Journal, Undo};
 use super::locate::Binary;
 use super::managed::PrivateServer;
 use super::preflight::private_limits;
+use super::snapshot::{DataSource, Prepared};
 use super::variables::{self, settings_only};
 use super::{Endpoint, Secret, TargetError, resolve};
 use crate::interrupt::Interrupt;
@@ -23,6 +24,8 @@ use crate::units::Bytes;
 
 /// Account of the load on a private server.
 const LOAD_USER: &str = "capbench";
+/// Where it comes from: by name and by address, whichever the server makes of the loopback.
+const LOAD_HOSTS: [&str; 2] = ["localhost", "127.0.0.1"];
 /// Account of the control connections on a private server.
 const ADMIN_USER: &str = "root";
 /// How long a private server whose connection was lost may take to be seen as ended.
@@ -44,6 +47,8 @@ pub struct Server {
     handed: Control,
     pub(super) identity: ServerIdentity,
     pub(super) private: Option<PrivateServer>,
+    /// The prepared data of a private server.
+    pub(super) prepared: Prepared,
     pub(super) hooks: Hooks,
     /// Environment variables that no child process may see.
     pub(super) hidden: Vec<String>,
@@ -80,6 +85,20 @@ impl Server {
         journal: &mut Journal,
         interrupt: &Interrupt,
     ) -> Result<Self, TargetError> {
+        Self::open_on(plan, DataSource::default(), journal, interrupt)
+    }
+
+    /// As [`Server::open`]; a private server starts on the data that was found, if any was, and its data is
+    /// kept where the source says.
+    ///
+    /// # Errors
+    /// As [`Server::open`].
+    pub fn open_on(
+        plan: &Plan,
+        source: DataSource,
+        journal: &mut Journal,
+        interrupt: &Interrupt,
+    ) -> Result<Self, TargetError> {
         match &plan.target.place {
             Place::Server(place) => {
                 let (load, admin) = resolve(plan)?;
@@ -88,7 +107,9 @@ impl Server {
                 server.identify()?;
                 Ok(server)
             }
-            Place::Managed(managed) => Self::open_private(plan, managed, journal, interrupt),
+            Place::Managed(managed) => {
+                Self::open_private(plan, managed, source, journal, interrupt)
+            }
         }
     }
 
@@ -108,6 +129,7 @@ impl Server {
             admin,
             identity: identity::unknown(),
             private,
+            prepared: Prepared::default(),
             hooks: Hooks::default(),
             hidden: secret_variables(plan),
             interrupt: interrupt.clone(),
@@ -129,6 +151,7 @@ impl Server {
     fn open_private(
         plan: &Plan,
         managed: &Managed,
+        source: DataSource,
         journal: &mut Journal,
         interrupt: &Interrupt,
     ) -> Result<Self, TargetError> {
@@ -150,7 +173,7 @@ impl Server {
             },
         )?;
         // Whatever fails from here on drops the private server, and its folder with it.
-        match Self::set_up_private(plan, managed, private, interrupt) {
+        match Self::set_up_private(plan, managed, source, private, interrupt) {
             Ok(mut server) => {
                 server.private_entry = Some(entry);
                 Ok(server)
@@ -165,11 +188,17 @@ impl Server {
     fn set_up_private(
         plan: &Plan,
         managed: &Managed,
+        source: DataSource,
         private: PrivateServer,
         interrupt: &Interrupt,
     ) -> Result<Self, TargetError> {
-        private.initialise(&managed.options, interrupt)?;
-        let raised = private_limits(plan, private.flavour());
+        let prepared = Prepared::new(source);
+        let found = prepared.found();
+        if !found {
+            private.initialise(&managed.options, interrupt)?;
+        }
+        let mut raised = private_limits(plan, private.flavour());
+        raised.extend(cold_start(plan, managed));
         let mut options: Vec<Setting> = raised.clone();
         options.extend(managed.options.iter().cloned());
 
@@ -185,24 +214,26 @@ impl Server {
             connect_timeout: plan.target.connect_timeout.0,
         };
         let socket = Address::Socket(private.socket());
+        let loopback = |port| Address::Tcp {
+            host: "127.0.0.1".to_owned(),
+            port,
+        };
         let first = endpoint(socket.clone(), ADMIN_USER, Secret::default());
+        let admin = endpoint(socket, ADMIN_USER, random_secret());
         let mut server = Self::new(plan, first.clone(), first, Some(private), interrupt);
         server.base_options = options;
-        server.start_private()?;
-
-        let port = server.private.as_ref().map_or(0, PrivateServer::port);
-        server.load = endpoint(
-            Address::Tcp {
-                host: "127.0.0.1".to_owned(),
-                port,
-            },
-            LOAD_USER,
-            random_secret(),
-        );
+        server.prepared = prepared;
+        server.load = endpoint(loopback(0), LOAD_USER, random_secret());
         server.load.database = Some(plan.target.database.clone());
-        let admin = endpoint(socket, ADMIN_USER, random_secret());
-        server.create_accounts(&plan.target.database, &admin)?;
-        server.use_admin(admin, plan);
+        if found {
+            server.use_admin(admin, plan);
+            server.start_on_found()?;
+            server.start_private()?;
+        } else {
+            server.start_private()?;
+            server.create_accounts(&plan.target.database, &admin)?;
+            server.use_admin(admin, plan);
+        }
         server.identify()?;
         server.note_raised(&raised);
         Ok(server)
@@ -219,6 +250,7 @@ impl Server {
     pub(super) fn start_private(&mut self) -> Result<(), TargetError> {
         let mut options = self.base_options.clone();
         options.extend(self.variant_options.iter().cloned());
+        options.extend(self.accounts_option(&self.new_passwords())?);
         let admin = self.admin.clone();
         let interrupt = self.wish();
         let Some(private) = &mut self.private else {
@@ -227,6 +259,10 @@ impl Server {
         private.start(&options, &interrupt, |_| {
             super::connect::connect(&admin, Some(Duration::from_secs(5))).is_ok()
         })?;
+        self.remove_accounts_file();
+        let Some(private) = &self.private else {
+            return Ok(());
+        };
         if let Address::Tcp { port, .. } = &mut self.load.address {
             *port = private.port();
         }
@@ -248,7 +284,7 @@ impl Server {
             }
         }
         let quoted_database = database.replace('`', "``");
-        for host in ["localhost", "127.0.0.1"] {
+        for host in LOAD_HOSTS {
             let account = format!("'{LOAD_USER}'@'{host}'");
             self.control.run_secret(
                 &format!(
@@ -268,6 +304,33 @@ impl Server {
             ),
             "ALTER USER root …",
         )
+    }
+
+    /// Statements that give the accounts of a private server that another run made this run's passwords.
+    fn new_passwords(&self) -> Vec<String> {
+        let password = |account: String, secret: &Secret| {
+            format!(
+                "ALTER USER {account} IDENTIFIED BY {}",
+                variables::quoted(secret.reveal())
+            )
+        };
+        // Passwords stay out of the binary log.
+        std::iter::once("SET sql_log_bin = 0".to_owned())
+            .chain(
+                LOAD_HOSTS
+                    .iter()
+                    .map(|host| password(format!("'{LOAD_USER}'@'{host}'"), &self.load.password)),
+            )
+            .chain(std::iter::once(password(
+                format!("'{ADMIN_USER}'@'localhost'"),
+                &self.admin.password,
+            )))
+            .collect()
+    }
+
+    pub(super) fn close_connections(&mut self) {
+        self.control.close();
+        self.handed.close();
     }
 
     fn identify(&mut self) -> Result<(), TargetError> {
@@ -406,10 +469,9 @@ impl Server {
     /// # Errors
     /// There is no hook, it failed, or the server did not come back within the plan's `start_timeout`.
     pub fn restart(&mut self) -> Result<(), TargetError> {
-        self.control.close();
-        self.handed.close();
-        if let Some(private) = &mut self.private {
-            private.stop();
+        self.close_connections();
+        if self.private.is_some() {
+            self.begin_anew()?;
             return self.start_private();
         }
         let Some(command) = self.hooks.restart.clone() else {
@@ -507,8 +569,27 @@ impl Drop for Server {
     }
 }
 
+/// Options with which a restart of a private server is a cold start: both servers otherwise fill the buffer
+/// pool at their start with what it held at their end, in the background. What the plan states stays.
+fn cold_start(plan: &Plan, managed: &Managed) -> Vec<Setting> {
+    [
+        "innodb_buffer_pool_dump_at_shutdown",
+        "innodb_buffer_pool_load_at_startup",
+    ]
+    .into_iter()
+    .filter(|name| {
+        let stated = managed.options.iter().chain(&plan.target.set);
+        stated.into_iter().all(|setting| setting.name != *name)
+    })
+    .map(|name| Setting {
+        name: name.to_owned(),
+        value: SettingValue::Bool(false),
+    })
+    .collect()
+}
+
 /// `innodb_buffer_pool_size` wherever the plan sets it, in bytes.
-fn planned_buffer_pools(plan: &Plan) -> impl Iterator<Item = u64> {
+pub(super) fn planned_buffer_pools(plan: &Plan) -> impl Iterator<Item = u64> {
     let managed = match &plan.target.place {
         Place::Managed(managed) => managed.options.as_slice(),
         Place::Server(_) => &[],

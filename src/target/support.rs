@@ -7,6 +7,7 @@ use super::TargetError;
 use super::access::{self, Access};
 use super::connect::connect;
 use super::server::Server;
+use super::snapshot::{OUTSIDE, SHAPING};
 use super::variables::{nearest, option, option_effect};
 use crate::plan::{Plan, Setting, Variant};
 use crate::record::Flavour;
@@ -135,6 +136,15 @@ impl Check<'_> {
 
     fn private_variant(&mut self, variant: &Variant) -> Result<Vec<Found>, TargetError> {
         let mut problems = Vec::new();
+        for setting in variant.set.iter().chain(&variant.options) {
+            let name = setting.name.as_str();
+            if SHAPING.contains(&name) || OUTSIDE.contains(&name) {
+                problems.push((
+                    format!("`{name}` shapes the data directory, which all variants of a private server share"),
+                    "state it in [target.managed] options, and compare two plans".to_owned(),
+                ));
+            }
+        }
         for setting in &variant.set {
             problems.extend(self.global(setting, |_, _| true)?);
         }

@@ -88,6 +88,7 @@ pub(super) fn plan() -> Plan {
                 binary: None,
                 directory: None,
                 options: Vec::new(),
+                cache: false,
             }),
             database: "bench".to_owned(),
             set: Vec::new(),
@@ -110,6 +111,9 @@ pub(super) fn plan() -> Plan {
         warmup: Warmup {
             workload: None,
             duration: span(0),
+            until_level: false,
+            limit: span(0),
+            settle: span(0),
             threads: 1,
         },
         ladder: Ladder {
@@ -121,6 +125,9 @@ pub(super) fn plan() -> Plan {
             events: None,
             interval: span(1),
             repeats: 1,
+            reference: true,
+            refine: false,
+            refine_budget: span(0),
         },
         access: Access {
             distribution: Distribution::Uniform,
@@ -142,9 +149,11 @@ pub(super) fn plan() -> Plan {
             window: None,
             allow_other_clients: false,
         },
+        soak: None,
         criteria: Criteria::default(),
         analysis: AnalysisOptions {
             knee_gain: Ratio(0.2),
+            house: crate::plan::HouseRule::default(),
         },
         report: ReportOptions::default(),
         warnings: Vec::new(),

@@ -152,7 +152,11 @@ impl Server {
         change.undo == Undo::Hook && self.hooks.restart.is_none()
     }
 
-    fn undo_one(&mut self, change: &Change, operator: &dyn Operator) -> Result<(), TargetError> {
+    pub(super) fn undo_one(
+        &mut self,
+        change: &Change,
+        operator: &dyn Operator,
+    ) -> Result<(), TargetError> {
         match &change.undo {
             Undo::Sql(statements) => {
                 for sql in statements {

@@ -75,6 +75,7 @@ impl Server {
         journal: &mut Journal,
     ) -> Result<bool, TargetError> {
         let running = self.pid().is_some() && self.exited().is_none();
+        let anew = self.is_due();
         let mut restart = variant.restart
             || !variant.options.is_empty()
             || !self.variant_options.is_empty()
@@ -84,12 +85,21 @@ impl Server {
                 restart || access::global(&mut self.control, &setting.name)? == Access::ReadOnly;
         }
         if !restart {
-            self.undo_sql(journal)?;
+            if self.is_due() {
+                // What the former variant set goes away with the process.
+                let former = std::mem::take(&mut self.variant_changes);
+                self.restart()?;
+                for change in former {
+                    journal.undone(change.seq)?;
+                }
+            } else {
+                self.undo_sql(journal)?;
+            }
             for setting in &variant.set {
                 let change = self.set_global(setting, journal)?;
                 self.variant_changes.push(change);
             }
-            return Ok(false);
+            return Ok(anew);
         }
         let before = self.before_variants.clone();
         let former = std::mem::take(&mut self.variant_changes);

@@ -99,6 +99,9 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
         warmup: Warmup {
             workload: None,
             duration: Span(Duration::ZERO),
+            until_level: false,
+            limit: Span(Duration::ZERO),
+            settle: Span(Duration::ZERO),
             threads: 1,
         },
         ladder: Ladder {
@@ -110,6 +113,9 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
             events: None,
             interval: Span(Duration::from_secs(1)),
             repeats: 1,
+            reference: true,
+            refine: false,
+            refine_budget: Span::default(),
         },
         access: Access {
             distribution: Distribution::Uniform,
@@ -138,9 +144,11 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
             window: None,
             allow_other_clients: false,
         },
+        soak: None,
         criteria: Criteria::default(),
         analysis: AnalysisOptions {
             knee_gain: Ratio(0.2),
+            house: capbench::plan::HouseRule::default(),
         },
         report: ReportOptions::default(),
         warnings: Vec::new(),

@@ -56,6 +56,7 @@ fn summary(cell: &CellRecord) -> CellSummary {
         workload: cell.workload.clone(),
         step: cell.step,
         clients: cell.clients,
+        kind: cell.kind,
         status: cell.status,
         validity: if invalid {
             Validity::Invalid
@@ -281,6 +282,9 @@ pub(crate) fn findings(run: &Run) -> Findings {
             },
         ],
         comparisons: Vec::new(),
+        references: Vec::new(),
+        refinement: None,
+        soak: None,
         notes: vec!["server counters and client statements agree within 0.1 %".into()],
         cells,
         ladders,
@@ -295,6 +299,7 @@ pub(crate) fn comparison(variant: &str, decision: Decision) -> Comparison {
         change: Ratio(variant / baseline - 1.0),
         interval: Some((Ratio(0.031), Ratio(0.092))),
         p_value: Some(0.004),
+        equivalence_p: Some(0.9),
         verdict,
         runs_needed: None,
         why: "the interval excludes 0".into(),
@@ -315,5 +320,6 @@ pub(crate) fn comparison(variant: &str, decision: Decision) -> Comparison {
             "innodb_flush_log_at_trx_commit 1 → 2 can lose the last second of commits".into(),
         ],
         drift: None,
+        drift_p95: None,
     }
 }

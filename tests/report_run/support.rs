@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use capbench::plan::{Arrivals, Criteria, OpenLoop, Step, Warning};
+use capbench::plan::{Arrivals, Criteria, HouseRule, OpenLoop, Step, Warning};
 use capbench::record::*;
 use capbench::units::{Bytes, Millis, PerSecond, Ratio, Span};
 
@@ -84,6 +84,7 @@ pub(crate) fn cell(
         workload: workload.into(),
         step: Step::Threads(threads),
         clients: threads,
+        kind: CellKind::Ladder,
         status: CellStatus::Completed,
         reason: None,
         started_at: Some(format!("2026-11-30T12:{:02}:00Z", index % 60)),
@@ -226,6 +227,8 @@ pub(crate) fn run() -> Run {
         warmup: "oltp_point_select, 60s, 16 threads".into(),
         reset: "before each variant".into(),
         knee_gain: Ratio(0.2),
+        house: HouseRule::default(),
+        after: AfterLadder::default(),
         criteria: Criteria {
             expected_peak_tps: Some(800.0),
             min_headroom: Some(Ratio(0.3)),
@@ -233,6 +236,8 @@ pub(crate) fn run() -> Run {
             max_p99: None,
             min_threads: None,
             max_errors: None,
+            at: None,
+            soak_held: false,
         },
         warnings: vec![
             Warning {
@@ -246,6 +251,7 @@ pub(crate) fn run() -> Run {
                 accepted: true,
             },
         ],
+        starts: Vec::new(),
         cells: Vec::new(),
         unavailable: Vec::new(),
     }

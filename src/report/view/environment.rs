@@ -13,7 +13,7 @@ use super::model::{Environment, Pair, SettingView, VariantView};
 
 /// The variables that decide what a result means, in the order of the report. Servers have one or the
 /// other of several names; those that the server does not have are left out.
-pub const IMPORTANT_VARIABLES: [&str; 40] = [
+pub const IMPORTANT_VARIABLES: [&str; 47] = [
     "innodb_buffer_pool_size",
     "innodb_buffer_pool_instances",
     "innodb_redo_log_capacity",
@@ -25,6 +25,7 @@ pub const IMPORTANT_VARIABLES: [&str; 40] = [
     "innodb_flush_method",
     // MariaDB 11 splits the flush method into these.
     "innodb_data_file_buffering",
+    "innodb_data_file_write_through",
     "innodb_log_file_buffering",
     "innodb_io_capacity",
     "innodb_io_capacity_max",
@@ -35,6 +36,8 @@ pub const IMPORTANT_VARIABLES: [&str; 40] = [
     "max_connections",
     "max_prepared_stmt_count",
     "table_open_cache",
+    "table_open_cache_instances",
+    "open_files_limit",
     "thread_cache_size",
     "log_bin",
     "binlog_format",
@@ -50,10 +53,14 @@ pub const IMPORTANT_VARIABLES: [&str; 40] = [
     "rpl_semi_sync_master_enabled",
     "performance_schema",
     "thread_handling",
+    "thread_pool_size",
     "transaction_isolation",
     "tx_isolation",
     "autocommit",
     "query_cache_type",
+    "slow_query_log",
+    "general_log",
+    "read_only",
     "version_compile_machine",
 ];
 

@@ -6,7 +6,7 @@ use crate::analysis::{
     Validity,
 };
 use crate::plan::Step;
-use crate::record::{CellRecord, CellStatus, Interval, Run, RunEnd, StatementRecord};
+use crate::record::{CellKind, CellRecord, CellStatus, Interval, Run, RunEnd, StatementRecord};
 use crate::report::figures::{
     MISSING, change, count, counted, duration, figure, ms, or_missing, percent, rate,
 };
@@ -70,6 +70,7 @@ fn cells_of<'a>(
     let mut cells: Vec<&CellSummary> = findings
         .cells
         .iter()
+        .filter(|c| c.kind.is_step())
         .filter(|c| c.variant == finding.variant && c.workload == finding.workload)
         .filter(|c| !(ended_early(run) && c.status == CellStatus::Skipped))
         .collect();
@@ -79,6 +80,12 @@ fn cells_of<'a>(
             .then(a.repeat.cmp(&b.repeat))
     });
     cells
+}
+
+/// Most runs of a step.
+pub(super) fn passes(run: &Run) -> u32 {
+    let steps = run.cells.iter().filter(|c| c.kind.is_step());
+    steps.map(|c| c.repeat).fold(run.repeats, u32::max)
 }
 
 /// Whether what was skipped was skipped because the run ended.
@@ -118,7 +125,7 @@ fn ladder(run: &Run, findings: &Findings, finding: &LadderFinding) -> LadderView
         variant: finding.variant.clone(),
         statement: statement(finding),
         rows: cells.iter().map(|c| row(c)).collect(),
-        combined: if run.repeats > 1 {
+        combined: if passes(run) > 1 {
             finding.steps.iter().map(combined).collect()
         } else {
             Vec::new()
@@ -222,15 +229,20 @@ fn verdict(cell: &CellSummary) -> String {
     } else {
         format!("{} ({})", cell.validity.as_str(), rules.join(", "))
     };
-    match ended {
+    let judged = match ended {
         Some(ended) => format!("{ended}, {judged}"),
         None => judged,
+    };
+    if cell.kind == CellKind::Refined {
+        format!("{judged}, refined")
+    } else {
+        judged
     }
 }
 
 /// A cell's name in a remark.
 fn who(run: &Run, cell: &CellSummary) -> String {
-    if run.repeats > 1 {
+    if passes(run) > 1 {
         format!("{}, pass {}", cell.step, cell.repeat)
     } else {
         cell.step.to_string()

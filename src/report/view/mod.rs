@@ -1,9 +1,11 @@
 //! What a report says, in words and figures ready to be set: the only place of the report that knows
 //! records and findings.
 
+mod after;
 mod environment;
 mod ladders;
 mod model;
+mod starts;
 mod summary;
 
 pub use environment::IMPORTANT_VARIABLES;
@@ -21,13 +23,17 @@ pub fn build(run: &Run, findings: &Findings) -> View {
         not_run: ladders::not_run(run),
         bottlenecks: ladders::bottlenecks(findings),
         limits: ladders::limits(findings),
-        comparisons: summary::comparisons(findings),
+        soak: after::soak(run, findings),
+        refinement: findings.refinement.as_ref().map(|r| r.sentence.clone()),
+        references: after::references(findings),
+        comparisons: summary::comparisons(&findings.comparisons),
         variants: environment::variants(run),
+        starts: starts::starts(run),
         warnings: summary::warnings(run),
         notes: findings.notes.clone(),
         unavailable: run.unavailable.clone(),
         open_loop: run.open.is_some(),
-        repeats: run.repeats,
+        repeats: ladders::passes(run),
         definitions: summary::definitions(run),
         not_this: summary::not_this(run),
     }

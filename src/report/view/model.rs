@@ -18,10 +18,18 @@ pub struct View {
     pub bottlenecks: Vec<BottleneckView>,
     /// Block 4: recommended limits.
     pub limits: Vec<LimitView>,
+    /// The load that was held after the ladder; `None`: the plan asks for none.
+    pub soak: Option<SoakView>,
+    /// What refining the ladder did; `None`: the plan did not ask for it.
+    pub refinement: Option<String>,
+    /// The baseline through the run, where its variants are judged.
+    pub references: Vec<ReferenceView>,
     /// Variants against the baseline.
     pub comparisons: Vec<ComparisonView>,
     /// What each variant changed.
     pub variants: Vec<VariantView>,
+    /// In what state each variant, or each cell with data of its own, began.
+    pub starts: Vec<StartView>,
     /// All warnings.
     pub warnings: Vec<WarningView>,
     /// What a reader should know besides.
@@ -30,7 +38,7 @@ pub struct View {
     pub unavailable: Vec<String>,
     /// Whether arrivals followed a rate instead of the answers.
     pub open_loop: bool,
-    /// Passes over all variants.
+    /// Most runs of a step: passes over all variants, refined ones included.
     pub repeats: u32,
     /// How each figure is defined.
     pub definitions: Vec<Pair>,
@@ -135,6 +143,23 @@ pub struct SettingView {
     pub asked: String,
     /// Value read back.
     pub took: String,
+}
+
+/// The state in which a variant, or a cell with data of its own, began.
+#[derive(Debug, Clone, Serialize)]
+pub struct StartView {
+    /// Variant.
+    pub variant: String,
+    /// The first cell from here on.
+    pub cell: String,
+    /// How the data came to its state.
+    pub data: String,
+    /// How long putting it back took.
+    pub took: String,
+    /// What was waited for, before → after.
+    pub settled: String,
+    /// The warm-up: time, reads from files per second in its first and last interval.
+    pub warmup: String,
 }
 
 /// A workload with the results of each variant.
@@ -356,6 +381,57 @@ pub struct LimitView {
     pub why: String,
     /// Why it cannot be relied on.
     pub unreliable: Option<String>,
+}
+
+/// A load that was held.
+#[derive(Debug, Clone, Serialize)]
+pub struct SoakView {
+    /// `held`, `DECLINED` …
+    pub outcome: String,
+    /// One or two sentences.
+    pub sentence: String,
+    /// Load, length, trends …
+    pub facts: Vec<Pair>,
+    /// Its course.
+    pub parts: Vec<SoakPartView>,
+    /// Why its cell is not simply valid.
+    pub objections: Vec<String>,
+}
+
+/// A part of a soak.
+#[derive(Debug, Clone, Serialize)]
+pub struct SoakPartView {
+    /// Seconds after the start of the measured time.
+    pub from: String,
+    /// See `from`.
+    pub to: String,
+    /// Transactions per second.
+    pub tps: String,
+    /// 95th percentile, ms.
+    pub p95: String,
+    /// 99th percentile, ms.
+    pub p99: String,
+    /// Maximum, ms.
+    pub max: String,
+    /// Errors, those included that a retry cured.
+    pub errors: String,
+}
+
+/// The baseline at one step through the run.
+#[derive(Debug, Clone, Serialize)]
+pub struct ReferenceView {
+    /// Workload.
+    pub workload: String,
+    /// Threads or rate.
+    pub step: String,
+    /// Transactions per second of each measurement, in order.
+    pub tps: String,
+    /// What throughput moved by, percent.
+    pub drift: String,
+    /// What p95 moved by, percent.
+    pub drift_p95: String,
+    /// One sentence.
+    pub sentence: String,
 }
 
 /// A variant against the baseline.

@@ -98,6 +98,10 @@ fn answers(run: &Run, findings: &Findings) -> Vec<Pair> {
             });
             rows.push(Pair::new("Headroom", or_missing(headroom)));
         }
+        if let Some(soak) = &findings.soak {
+            let held = format!("{}. {}", soak.outcome.as_str(), soak.sentence);
+            rows.push(Pair::new("Soak", held));
+        }
         if let Some(why) = &ladder.unreliable {
             rows.push(Pair::new("Cannot be relied on", why));
         }
@@ -138,22 +142,19 @@ pub(super) fn warnings(run: &Run) -> Vec<WarningView> {
     run.warnings.iter().map(view).collect()
 }
 
-pub(super) fn comparisons(findings: &Findings) -> Vec<ComparisonView> {
-    findings.comparisons.iter().map(comparison).collect()
+pub(in crate::report) fn comparisons(comparisons: &[Comparison]) -> Vec<ComparisonView> {
+    comparisons.iter().map(comparison).collect()
 }
 
 fn comparison(c: &Comparison) -> ComparisonView {
     let mut text = sentence(&c.sentence);
-    let mut add = |label: &str, items: &[String]| {
-        if !items.is_empty() {
-            text = format!("{text} {label}: {}.", items.join(", "));
-        }
-    };
-    add("Variables that differ", &c.confounded);
-    add("Durability", &c.durability);
+    // A sentence that rests on it has said so already.
+    if !c.durability.iter().all(|d| text.contains(d)) {
+        text = format!("{text} Durability: {}.", c.durability.join(", "));
+    }
     if let Some(drift) = c.drift {
         text = format!(
-            "{text} The baseline drifted by {} % over the passes; no smaller claim is made.",
+            "{text} The baseline itself moved by {} % through the run; no smaller claim is made.",
             change(Some(drift))
         );
     }

@@ -1,0 +1,126 @@
+//! What follows the ladder, on the baseline: reference cells, refining the knee, the soak.
+
+use std::time::Duration;
+
+use super::visit::{Next, next};
+use super::{Session, SessionError};
+use crate::matrix::{self, Cell};
+use crate::plan::Plan;
+use crate::record::{CellKind, NextCell, Run, RunEnd};
+
+/// What the measurements so far ask for. The conclusions are drawn elsewhere; the run only carries them out.
+pub trait Advisor {
+    /// Where the baseline is measured once more, so that drift shows.
+    fn references(&self, run: &Run) -> Vec<NextCell>;
+
+    /// The next cell that narrows the knee; `None`: nothing would narrow it further.
+    fn refine(&self, run: &Run) -> Option<NextCell>;
+
+    /// Where the soak runs.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn soak(&self, run: &Run) -> Result<NextCell, String>;
+}
+
+impl Session<'_> {
+    /// Everything after the ladder. The baseline is applied again where the last pass ended with another
+    /// variant, and only once for all of it.
+    pub(super) fn after_ladder(&mut self, planned: &[Cell]) -> Result<RunEnd, SessionError> {
+        let advisor = self.advisor;
+        let references = if matrix::closes_with_reference(self.plan) {
+            advisor.references(self.run)
+        } else {
+            Vec::new()
+        };
+        let refining = self.plan.ladder.refine && advisor.refine(self.run).is_some();
+        if references.is_empty() && !refining && self.plan.soak.is_none() {
+            self.note_refining();
+            return Ok(RunEnd::Completed);
+        }
+        let mut present = planned.last().map_or(0, |cell| cell.variant) == 0;
+        for place in &references {
+            self.baseline(&mut present)?;
+            if let Next::Stop(why) = self.extra(CellKind::Reference, place)? {
+                return Ok(RunEnd::Stopped(why));
+            }
+        }
+        if let Some(why) = self.refine(&mut present)? {
+            self.no_soak("the run ended before");
+            return Ok(RunEnd::Stopped(why));
+        }
+        self.soak(&mut present)?;
+        Ok(RunEnd::Completed)
+    }
+
+    /// The baseline as at the start of a visit, unless it is there.
+    pub(super) fn baseline(&mut self, present: &mut bool) -> Result<(), SessionError> {
+        if !*present {
+            self.begin(0, next_index(self.run))?;
+            *present = true;
+        }
+        Ok(())
+    }
+
+    /// Measures a cell that is not in the plan's matrix, on the baseline.
+    pub(super) fn extra(&mut self, kind: CellKind, at: &NextCell) -> Result<Next, SessionError> {
+        if self.interrupt.raised() {
+            return Err(SessionError::Interrupted);
+        }
+        let Some(cell) = cell_at(self.plan, self.run, kind, at) else {
+            return Ok(Next::Continue);
+        };
+        self.begin_cell(&cell)?;
+        let length = if kind == CellKind::Soak {
+            self.plan
+                .soak
+                .as_ref()
+                .map_or(Duration::ZERO, |soak| soak.duration.0)
+        } else {
+            self.plan.ladder.measure.0
+        };
+        let record = self.cell(&cell, 0, self.plan.ladder.discard.0 + length)?;
+        let next = next(self.plan, &record);
+        self.run.cells.push(record);
+        self.save()?;
+        if let Some(death) = self.server.death() {
+            return Err(death.into());
+        }
+        Ok(next)
+    }
+}
+
+fn next_index(run: &Run) -> u32 {
+    run.cells.iter().map(|cell| cell.index).max().unwrap_or(0) + 1
+}
+
+/// The cell after all that were run; `None`: the plan has no such workload.
+fn cell_at(plan: &Plan, run: &Run, kind: CellKind, at: &NextCell) -> Option<Cell> {
+    let workload = plan
+        .ladder
+        .workloads
+        .iter()
+        .position(|program| program.name == at.workload)?;
+    // A pass of its own: the runs of a step are told apart by it.
+    let runs = run.cells.iter().filter(|cell| {
+        cell.variant == plan.variants[0].name
+            && cell.workload == at.workload
+            && cell.step == at.step
+            && cell.kind != CellKind::Soak
+    });
+    let repeat = match kind {
+        CellKind::Soak => 1,
+        _ => u32::try_from(runs.count())
+            .unwrap_or(u32::MAX)
+            .saturating_add(1),
+    };
+    Some(Cell {
+        index: next_index(run),
+        repeat,
+        variant: 0,
+        workload,
+        step: at.step,
+        clients: matrix::clients(plan, at.step),
+        kind,
+    })
+}

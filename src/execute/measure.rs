@@ -1,0 +1,165 @@
+//! One cell measured: load, probes on its clock, and what differed around it.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::cell::{self, CellObserver, Label};
+use super::comparable::{differences, lost};
+use super::guard::{HostCpu, Watch};
+use super::{Session, SessionError};
+use crate::matrix::Cell;
+use crate::plan::Plan;
+use crate::probe;
+use crate::record::{CellKind, CellRecord, CellStatus, reason};
+use crate::target;
+use crate::units::Span;
+use crate::workload::Program;
+
+/// How long one reading of the server's status may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl Session<'_> {
+    pub(super) fn rows(&self) -> u64 {
+        self.run.dataset.as_ref().map_or(0, |facts| facts.rows)
+    }
+
+    /// Measures one cell. Whatever goes wrong inside it ends up in its record.
+    pub(super) fn cell(
+        &mut self,
+        cell: &Cell,
+        total: usize,
+        left: Duration,
+    ) -> Result<CellRecord, SessionError> {
+        let plan = self.plan;
+        let program = &plan.ladder.workloads[cell.workload];
+        let label = label(plan, cell, program, total);
+        self.terminal.say(format_args!(
+            "[{}] {}  (about {} left)",
+            label.position,
+            label.text,
+            Span(Duration::from_secs(left.as_secs()))
+        ));
+        let blank = |status, reason| cell::blank(plan, cell, status, reason);
+        let before = match self.server.variables() {
+            Ok(variables) => variables,
+            Err(error) => {
+                self.terminal
+                    .warn(format_args!("[{}] {}: {error}", label.position, label.text));
+                return Ok(blank(CellStatus::Failed, Some(reason(&error.to_string()))));
+            }
+        };
+        self.before_load(program)?;
+        let mut spec = cell::spec(
+            plan,
+            self.server.load_endpoint(),
+            self.rows(),
+            program,
+            cell.step,
+        );
+        if let (CellKind::Soak, Some(soak)) = (cell.kind, &plan.soak) {
+            spec.measure = soak.duration.0;
+            spec.events = None;
+        }
+        let recorder = Mutex::new(self.recorder());
+        let released = |at: Instant| {
+            recorder
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .released(at);
+        };
+        let host = Mutex::new(HostCpu::new(self.server.identity().local));
+        let server_cpu = || {
+            host.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .since_last()
+        };
+        let admin = self.server.admin_endpoint().clone();
+        let observer = CellObserver::new(
+            self.terminal,
+            &label,
+            &admin,
+            Watch::new(&plan.guard),
+            self.server.pid(),
+            &server_cpu,
+            &released,
+        );
+        let outcome = cell::drive(&spec, &observer, self.interrupt);
+        drop(observer);
+        let readings = recorder
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .finish();
+        let mut record = match outcome {
+            Ok(outcome) => {
+                if let Some(server) = &mut self.run.server {
+                    server.tls.clone_from(&outcome.tls);
+                }
+                cell::filled(blank(CellStatus::Completed, None), outcome)
+            }
+            Err(error) => blank(CellStatus::Failed, Some(reason(&error.to_string()))),
+        };
+        let death = self.server.death();
+        if let Some(death) = &death {
+            record.status = CellStatus::Failed;
+            record.reason = Some(reason(&death.to_string()));
+        }
+        let death = death.is_some();
+        record.server = readings.server;
+        record.host = readings.host;
+        for missing in readings.unavailable {
+            if !self.run.unavailable.contains(&missing) {
+                self.run.unavailable.push(missing);
+            }
+        }
+        match self.server.variables() {
+            Err(_) if death => {}
+            Ok(after) => {
+                record.differences = lost(&self.expected, &before);
+                record.differences.extend(differences(&before, &after));
+            }
+            Err(error) => record.differences.push(format!(
+                "variables could not be read after the cell: {}",
+                reason(&error.to_string())
+            )),
+        }
+        // What follows from these ends is said once the run has ended.
+        let told = record.status == CellStatus::Interrupted || death;
+        if let Some(reason) = record.reason.as_ref().filter(|_| !told) {
+            self.terminal.warn(format_args!(
+                "[{}] {}: {reason}",
+                label.position, label.text
+            ));
+        }
+        Ok(record)
+    }
+
+    /// Probes of server and hosts for one cell. A server that gives no connection for it is said to be
+    /// unread; the cell itself will tell why.
+    fn recorder(&mut self) -> probe::Recorder {
+        let identity = self.server.identity();
+        let limit = Some(PROBE_TIMEOUT);
+        let server: Option<Box<dyn probe::Sampled>> =
+            match target::connect(self.server.admin_endpoint(), limit) {
+                Ok(conn) => Some(Box::new(probe::server::Probe::new(conn, identity.flavour))),
+                Err(error) => {
+                    self.run.unavailable.push(format!("server status: {error}"));
+                    None
+                }
+            };
+        let host = probe::host::Probe::new(self.server.local_pid());
+        probe::Recorder::start(server, Some(Box::new(host)), self.plan.ladder.interval.0)
+    }
+}
+
+fn label(plan: &Plan, cell: &Cell, program: &Program, total: usize) -> Label {
+    let mut text = format!("{} {}", program.name, cell.step);
+    if plan.variants.len() > 1 {
+        text = format!("{text} · {}", plan.variants[cell.variant].name);
+    }
+    let position = match cell.kind {
+        CellKind::Ladder => format!("{}/{total}", cell.index),
+        // How many of these there will be is not known beforehand.
+        other => other.as_str().to_owned(),
+    };
+    Label { position, text }
+}

@@ -1,0 +1,43 @@
+//! The soak: one long cell below the knee.
+
+use super::{Session, SessionError};
+use crate::record::{CellKind, SoakRecord};
+
+impl Session<'_> {
+    /// Holds the load that the plan asks for, or records why not.
+    pub(super) fn soak(&mut self, present: &mut bool) -> Result<(), SessionError> {
+        if self.plan.soak.is_none() {
+            return Ok(());
+        }
+        let advisor = self.advisor;
+        let place = match advisor.soak(self.run) {
+            Ok(place) => place,
+            Err(why) => {
+                self.terminal.warn(format_args!("no soak: {why}"));
+                self.no_soak(&why);
+                return Ok(());
+            }
+        };
+        self.record_soak(Some(place.why.clone()), None);
+        self.baseline(present)?;
+        self.terminal
+            .say(format_args!("soak: {}, {}", place.step, place.why));
+        // Whatever its end: it is the last cell, and its record says it.
+        self.extra(CellKind::Soak, &place)?;
+        Ok(())
+    }
+
+    /// Records that the soak of the plan was not run.
+    pub(super) fn no_soak(&mut self, why: &str) {
+        self.record_soak(None, Some(why.to_owned()));
+    }
+
+    fn record_soak(&mut self, place: Option<String>, not_run: Option<String>) {
+        self.run.after.soak = self.plan.soak.as_ref().map(|soak| SoakRecord {
+            asked: soak.level.to_string(),
+            duration: soak.duration,
+            place,
+            not_run,
+        });
+    }
+}

@@ -1,0 +1,133 @@
+//! One visit of a variant: begin it, climb each workload's ladder.
+
+use std::time::Instant;
+
+use super::{Session, SessionError, data};
+use crate::dataset;
+use crate::matrix::Cell;
+use crate::plan::{OnFailure, Plan};
+use crate::record::{CellRecord, CellStatus, RunEnd, VariantRecord};
+use crate::workload::{Program, TableLayout};
+
+/// What a cell's end means for the cells after it.
+pub(super) enum Next {
+    Continue,
+    SkipLadder(String),
+    Stop(String),
+}
+
+impl Session<'_> {
+    /// One visit of a variant: apply, reset, settle, warm up, climb each workload's ladder.
+    pub(super) fn visit(
+        &mut self,
+        cells: &[Cell],
+        total: usize,
+        ends: Instant,
+    ) -> Result<RunEnd, SessionError> {
+        self.begin(cells[0].variant, cells[0].index)?;
+        for ladder in cells.chunk_by(|a, b| a.workload == b.workload) {
+            let mut skipping: Option<String> = None;
+            for cell in ladder {
+                if self.interrupt.raised() {
+                    return Err(SessionError::Interrupted);
+                }
+                if let Some(why) = &skipping {
+                    self.skip(cell, why);
+                    continue;
+                }
+                self.begin_cell(cell)?;
+                let left = ends.saturating_duration_since(Instant::now());
+                let record = self.cell(cell, total, left)?;
+                let next = next(self.plan, &record);
+                self.run.cells.push(record);
+                self.save()?;
+                if let Some(death) = self.server.death() {
+                    return Err(death.into());
+                }
+                match next {
+                    Next::Continue => {}
+                    Next::SkipLadder(why) => skipping = Some(why),
+                    Next::Stop(why) => {
+                        let rest = cells.iter().filter(|other| other.index > cell.index);
+                        rest.for_each(|other| self.skip(other, &format!("not started: {why}")));
+                        return Ok(RunEnd::Stopped(why));
+                    }
+                }
+            }
+        }
+        Ok(RunEnd::Completed)
+    }
+
+    pub(super) fn keep_variant(&mut self, applied: VariantRecord) {
+        for setting in &applied.settings {
+            let took = setting.took.as_deref().unwrap_or("n/a");
+            self.terminal.say(format_args!(
+                "  {} = {took} (asked for {})",
+                setting.name, setting.asked
+            ));
+        }
+        // Each pass applies a variant anew; what differs between passes is judged cell by cell.
+        if let Some(known) = self
+            .run
+            .variants
+            .iter_mut()
+            .find(|known| known.name == applied.name)
+        {
+            *known = applied;
+        } else {
+            self.run.variants.push(applied);
+        }
+    }
+
+    /// Before a program touches the data: tables that a workload fills from empty are emptied, and what is
+    /// about to be written to is marked, so that a crash cannot leave changed data that passes for fresh.
+    pub(super) fn before_load(&mut self, program: &Program) -> Result<(), SessionError> {
+        let Some(resolved) = self.resolved else {
+            return Ok(());
+        };
+        let layout = program.tables;
+        if layout != TableLayout::Standard {
+            data::reset_layout(
+                self.plan,
+                self.server,
+                layout,
+                &resolved,
+                self.terminal,
+                self.interrupt,
+            )?;
+        }
+        if program.writes() || layout != TableLayout::Standard {
+            self.written = true;
+        }
+        if program.writes() {
+            dataset::mark_dirty(self.server.admin_endpoint(), self.plan, layout)?;
+        }
+        Ok(())
+    }
+}
+
+/// What follows from a cell's end: by its status and the plan's `on_failure`.
+pub(super) fn next(plan: &Plan, record: &CellRecord) -> Next {
+    let reason = record.reason.clone().unwrap_or_default();
+    match record.status {
+        // Interrupted: the flag is up, and the loop sees it before the next cell.
+        CellStatus::Completed
+        | CellStatus::Truncated
+        | CellStatus::Skipped
+        | CellStatus::Interrupted => Next::Continue,
+        CellStatus::Stopped => Next::SkipLadder(format!(
+            "the guard ended this ladder at {}: {reason}",
+            record.step
+        )),
+        CellStatus::Failed => match plan.on_failure {
+            OnFailure::Continue => Next::Continue,
+            OnFailure::NextLadder => Next::SkipLadder(format!(
+                "the step before failed ({}): {reason}",
+                record.step
+            )),
+            OnFailure::Stop => Next::Stop(format!(
+                "a cell failed and `on_failure` is \"stop\": {reason}"
+            )),
+        },
+    }
+}
