@@ -11,18 +11,16 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use capbench::interrupt::Interrupt;
-use capbench::load::{Flow, LoadOutcome, LoadSpec, Observer, Pace, run};
-use capbench::plan::{Address, Arrivals, LoadOptions, Protocol, Tls, TlsMode};
+use capbench::load::{Flow, LoadSpec, Observer, Pace, run};
+use capbench::plan::{Address, Arrivals, Protocol, TlsMode};
 use capbench::record::{CellStatus, Interval, Latency, Phase};
-use capbench::target::{Endpoint, Secret};
+use capbench::target::Secret;
 use capbench::units::Span;
-use capbench::workload::{
-    Access, Distribution, Generator, Group, Program, Statement, TableLayout, Transaction, Value,
-};
+use capbench::workload::{Generator, Program, Statement, Value};
 use load_support::cells::{
     Watch, closed, consistent, errors, go, group, key, point_select, program, read_write, spec,
     statement, sum,

@@ -153,14 +153,14 @@ mod tests {
     }
 
     fn same(recorder: &Recorder, latency: &Latency) {
-        let recorded = recorder.latency();
-        assert!(recorded.histogram() == latency.histogram());
-        assert_eq!(recorded.count(), latency.count());
-        assert_eq!(recorded.min_nanos(), latency.min_nanos());
-        assert_eq!(recorded.max_nanos(), latency.max_nanos());
-        assert_eq!(recorded.sum_nanos(), latency.sum_nanos());
+        let ours = recorder.latency();
+        assert!(ours.histogram() == latency.histogram());
+        assert_eq!(ours.count(), latency.count());
+        assert_eq!(ours.min_nanos(), latency.min_nanos());
+        assert_eq!(ours.max_nanos(), latency.max_nanos());
+        assert_eq!(ours.sum_nanos(), latency.sum_nanos());
         for quantile in [0.0, 0.5, 0.95, 0.99, 0.999, 1.0] {
-            assert_eq!(recorded.quantile(quantile), latency.quantile(quantile));
+            assert_eq!(ours.quantile(quantile), latency.quantile(quantile));
         }
     }
 

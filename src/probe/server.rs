@@ -63,7 +63,7 @@ impl Probe {
         let resolved = resolve(self.flavour, &status, &metrics, &self.constants);
         Ok(Sample {
             at: 0.0,
-            values: resolved,
+            values: resolved.into(),
         })
     }
 

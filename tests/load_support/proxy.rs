@@ -150,7 +150,9 @@ fn answers(
     let (mut passed, mut stalled) = (0, false);
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     while let Ok(len @ 1..) = server.read(&mut buffer) {
-        if let Fault::Delay(least, most) = fault {
+        // Once per answer, in however many pieces it comes.
+        let first = conversation.lock().unwrap().answered.is_none();
+        if let (Fault::Delay(least, most), true) = (fault, first) {
             // xorshift64 (Marsaglia 2003)
             random ^= random << 13;
             random ^= random >> 7;

@@ -90,7 +90,7 @@ prop_compose! {
 
 prop_compose! {
     fn any_sample()(at in finite(), values in prop::collection::btree_map("[ -~]{1,10}", finite(), 0..4)) -> Sample {
-        Sample { at, values }
+        Sample { at, values: values.into() }
     }
 }
 
@@ -167,7 +167,10 @@ fn tables_grow_by_a_new_cell() {
         let before = files(&dir);
         let new_figure = number == 1;
         if new_figure {
-            cell.server[0].values.insert("a_new_one".into(), 5.0);
+            let values = &mut cell.server[0].values;
+            let more = [("a_new_one".to_owned(), 5.0)];
+            let before = values.iter().map(|(name, value)| (name.to_owned(), value));
+            *values = before.chain(more).collect();
         }
         run.cells.push(cell);
         store.save(&run).unwrap();
