@@ -16,6 +16,7 @@ pub mod plan;
 pub mod probe;
 pub mod record;
 pub mod report;
+mod steady;
 pub mod store;
 pub mod target;
 pub mod terminal;

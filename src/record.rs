@@ -1,6 +1,8 @@
 //! What was measured, before anything is concluded from it. One [`CellRecord`] a cell; the whole
 //! [`Run`] is what a run folder holds, and all that the analysis and the report may look at.
 
+mod evidence;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,7 @@ mod start;
 mod values;
 
 pub use crate::latency::Latency;
+pub use evidence::{CellEvidence, Digest, LadderPlans, PlanStep, RunEvidence, StatementPlan};
 pub use start::{SettleStep, StartRecord, WarmupRecord};
 pub use values::{Names, Values};
 
@@ -253,6 +256,9 @@ pub struct CellRecord {
     pub client: ClientUsage,
     /// Settings or facts that differed from the declared ones before or after the cell.
     pub differences: Vec<String>,
+    /// What was seen beside the load.
+    #[serde(default)]
+    pub evidence: CellEvidence,
     /// The intervals; stored in intervals.csv and latency/, not in run.json.
     #[serde(skip)]
     pub intervals: Vec<Interval>,
@@ -545,6 +551,9 @@ pub struct Run {
     pub cells: Vec<CellRecord>,
     /// Signals that could not be read, with the reason (`INNODB_METRICS: access denied`).
     pub unavailable: Vec<String>,
+    /// What was seen beside the cells.
+    #[serde(default)]
+    pub evidence: RunEvidence,
 }
 
 /// A number that JSON could not hold (not a number, infinite) stands there as null; it comes back as not a

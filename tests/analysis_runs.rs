@@ -90,6 +90,7 @@ fn cell(threads: u32, tps: f64) -> CellRecord {
             lateness_max: Some(Millis(1.0)),
         },
         differences: Vec::new(),
+        evidence: capbench::record::CellEvidence::default(),
         intervals,
         server: Vec::new(),
         host: Vec::new(),
@@ -142,6 +143,7 @@ fn run(mut cells: Vec<CellRecord>, criteria: Criteria) -> Run {
         starts: Vec::new(),
         cells,
         unavailable: Vec::new(),
+        evidence: capbench::record::RunEvidence::default(),
     }
 }
 

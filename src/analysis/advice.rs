@@ -50,6 +50,10 @@ pub(crate) fn for_cause(cause: Cause) -> &'static [&'static str] {
             "innodb_flush_log_at_trx_commit = 2 or sync_binlog > 1 trade durability for throughput: up to a second of commits can be lost; needs a signature",
         ],
         Cause::SemiSync => &["a closer or faster replica; fewer acknowledgements trade durability"],
+        Cause::Replication => &[
+            "let the replica apply in parallel: replica_parallel_workers (MySQL), slave_parallel_threads with slave_parallel_mode = optimistic (MariaDB)",
+            "sync_binlog and innodb_flush_log_at_trx_commit on the replica trade its durability for speed; without parallel apply a limit on the write rate is what remains",
+        ],
         Cause::FlowControl => {
             &["the slowest cluster member limits all: look at its disk and applier threads"]
         }

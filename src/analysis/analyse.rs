@@ -11,7 +11,7 @@ use super::knee::{Knee, KneeKind};
 use super::ladder::{self, Measured, StepCells};
 use super::signals::Signals;
 use super::stats::mean_of;
-use super::{between, cell, compare, criteria, headline, limit, refinement, soak};
+use super::{between, cell, compare, criteria, evidence, headline, limit, refinement, soak};
 use crate::plan::Step;
 use crate::record::{DatasetFacts, Run, VariantRecord};
 use crate::units::{Multiple, PerSecond};
@@ -43,6 +43,7 @@ pub fn analyse(run: &Run) -> Findings {
     let criteria = criteria::judge(run, &ladders, &cells, soak.as_ref());
     let headline = headline::headline(run, &ladders, &criteria, &cells);
     let notes = notes(run, &cells, &ladders);
+    let evidence = evidence::gather(run, &signals);
     Findings {
         cells,
         ladders,
@@ -52,6 +53,7 @@ pub fn analyse(run: &Run) -> Findings {
         soak,
         criteria,
         headline,
+        evidence,
         notes,
     }
 }
@@ -141,7 +143,10 @@ fn one_ladder(
         variant: variant.to_owned(),
         workload: workload.to_owned(),
         baseline,
-        notes: ladder_notes(knee.as_ref(), steps, &combined),
+        notes: ladder_notes(knee.as_ref(), steps, &combined)
+            .into_iter()
+            .chain(evidence::ladder_notes(run, variant, workload))
+            .collect(),
         steps: combined,
         knee,
         open,
@@ -304,25 +309,26 @@ fn ladder_notes(
             hits * 100.0
         ));
     }
-    let rows: Vec<f64> = steps
+    let rows: Vec<(String, f64)> = steps
         .iter()
-        .flat_map(StepCells::usable)
-        .filter_map(|m| m.signals.rows_per_statement)
+        .flat_map(|step| step.usable().map(move |m| (step.step, m)))
+        .filter_map(|(step, m)| Some((step.to_string(), m.signals.rows_per_statement?)))
         .collect();
-    if let (Some(least), Some(most)) = (
-        rows.iter().copied().reduce(f64::min),
-        rows.iter().copied().reduce(f64::max),
-    ) && least > 0.0
-        && most / least > 2.0
-    {
-        notes.push(format!(
-            "rows read per statement jumped between steps ({least:.1} to {most:.1}): an execution plan may have changed"
-        ));
-    }
+    notes.extend(evidence::rows_jump(&rows));
     for step in steps {
-        if let Some(swing) = step.usable().find_map(|m| m.signals.swing) {
+        if let Some(swing) = step.usable().find_map(|m| m.signals.swing.as_ref()) {
+            let moves: Vec<String> = swing
+                .moves
+                .iter()
+                .map(|m| format!("{} ({:+.2})", m.counter, m.correlation))
+                .collect();
+            let moves = if moves.is_empty() {
+                String::new()
+            } else {
+                format!("; with it move {} (correlation)", moves.join(", "))
+            };
             notes.push(format!(
-                "{}: throughput swings by {:.0} % with a period of about {:.0} s, the mark of flushing and checkpoints",
+                "{}: throughput swings by {:.0} % with a period of about {:.0} s, the mark of flushing and checkpoints{moves}",
                 step.step,
                 swing.depth * 100.0,
                 swing.period

@@ -51,6 +51,8 @@ pub(crate) struct Step<'a> {
 pub(super) struct Diagnosis<'a> {
     pub(super) step: &'a Step<'a>,
     pub(super) local: bool,
+    /// Whether the figures of the server's host are known: it is this one, or has a probe of its own.
+    pub(super) seen: bool,
     pub(super) evidence: Vec<Evidence>,
     primary: Vec<Cause>,
     contributing: Vec<Cause>,
@@ -59,9 +61,11 @@ pub(super) struct Diagnosis<'a> {
 
 /// Diagnoses one step.
 pub(crate) fn diagnose(step: &Step<'_>) -> Bottleneck {
+    let local = step.run.server.as_ref().is_some_and(|s| s.local);
     let mut d = Diagnosis {
         step,
-        local: step.run.server.as_ref().is_some_and(|s| s.local),
+        local,
+        seen: local || step.signals.remote_host,
         evidence: Vec::new(),
         primary: Vec::new(),
         contributing: Vec::new(),
@@ -78,6 +82,7 @@ pub(crate) fn diagnose(step: &Step<'_>) -> Bottleneck {
     d.disk();
     d.redo();
     d.log_flush();
+    d.replication();
     d.stall();
     d.others();
     d.conclude()
@@ -105,9 +110,19 @@ impl Diagnosis<'_> {
             value: text,
             threshold: threshold.1.to_owned(),
             met: Some(met),
-            source: source.to_owned(),
+            source: self.place(source),
         });
         met
+    }
+
+    /// Where a figure of the server's host comes from, when that is not this one.
+    fn place(&self, source: &str) -> String {
+        let of_host = source.starts_with("/proc") && !source.contains("load machine");
+        if of_host && self.step.signals.remote_host {
+            format!("{source}, by the probe of the server's host")
+        } else {
+            source.to_owned()
+        }
     }
 
     /// Corrects the verdict on the signal noted last, where its threshold alone does not decide.
@@ -118,8 +133,9 @@ impl Diagnosis<'_> {
     }
 
     fn why_missing(&self, source: &str) -> String {
-        if source.starts_with("/proc") && !self.local {
-            return "the server's host is not this one and has no probe".to_owned();
+        if source.starts_with("/proc") && !self.seen {
+            return "the server's host is not this one and has no probe ([target.probe])"
+                .to_owned();
         }
         format!("{source} was not available")
     }
@@ -140,9 +156,9 @@ impl Diagnosis<'_> {
         f64::from(self.step.threads)
     }
 
-    /// Host figures describe the server only when it runs here.
+    /// Host figures describe the server only when it runs here or its host has a probe.
     pub(super) fn host(&self, value: Option<f64>) -> Option<f64> {
-        value.filter(|_| self.local)
+        value.filter(|_| self.seen)
     }
 
     pub(super) fn variable(&self, name: &str) -> Option<&str> {

@@ -36,6 +36,8 @@ pub enum Cause {
     LogFlush,
     /// Commits wait for a semi-synchronous replica.
     SemiSync,
+    /// A replica cannot follow.
+    Replication,
     /// Nothing completed for whole intervals, and nothing else explains it.
     Stall,
     /// Cluster flow control.
@@ -73,6 +75,7 @@ impl Cause {
             Self::Redo => "redo log and checkpoints",
             Self::LogFlush => "log flush (fsync, group commit)",
             Self::SemiSync => "semi-synchronous replication",
+            Self::Replication => "replication lag",
             Self::Stall => "stall",
             Self::FlowControl => "cluster flow control",
             Self::TemporaryTables => "temporary tables on disk",

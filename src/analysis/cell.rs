@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::findings::{CellSummary, Fairness, Latencies, Steadiness, Validity, Window};
 use super::signals::Signals;
 use super::stats::{mean, series_se, variance};
+use super::swings;
 use super::validity::{self, Context, closed};
-use super::{steady, swings};
 use crate::record::{CellRecord, ErrorCount, Interval, Latency, Run};
+use crate::steady;
 use crate::units::{PerSecond, Ratio};
 
 /// A last interval shorter than this share of the usual one is no sample of its own. \[H\]
@@ -100,10 +101,18 @@ pub(crate) fn summarise(run: &Run, cell: &CellRecord) -> (CellSummary, Signals) 
         dropped: cut.drop,
     });
     let kept_series = &throughputs[cut.drop.min(whole)..];
-    let mut signals = Signals::read(cell, window, totals.rate(totals.done));
-    signals.swing = swings::find(kept_series, usual);
+    let local = run.server.as_ref().is_none_or(|s| s.local);
+    let mut signals = Signals::read(cell, window, totals.rate(totals.done), local);
+    signals.swing = swings::find(kept_series, usual).map(|mut swing| {
+        swing.moves = swings::moving(&cell.server, kept, kept_series);
+        swing
+    });
     let mut summary = figures(cell, &totals, window, closed);
-    summary.steadiness = window.map(|_| Steadiness { ..cut.steadiness });
+    summary.steadiness = window.map(|_| Steadiness {
+        steady: cut.steady,
+        limit_reached: cut.limit_reached,
+        halves: cut.halves.map(Ratio),
+    });
     summary.tps_se = series_se(kept_series).map(Ratio);
     summary.cv = coefficient_of_variation(kept_series).map(Ratio);
     summary.client_cpu = client_cpu(run, cell, &measured);
@@ -114,7 +123,7 @@ pub(crate) fn summarise(run: &Run, cell: &CellRecord) -> (CellSummary, Signals) 
             cell,
             connected: totals.connected,
             signals: &signals,
-            local: run.server.as_ref().is_none_or(|s| s.local),
+            local,
         },
     );
     summary.validity = summary

@@ -5,6 +5,7 @@ use serde::Serialize;
 pub use super::answer::*;
 pub use super::cause::*;
 pub use super::effect::*;
+use super::evidence::EvidenceFindings;
 pub use super::ladder_finding::*;
 pub use super::refinement::Refinement;
 pub use super::soak_finding::*;
@@ -32,6 +33,8 @@ pub struct Findings {
     pub criteria: Vec<CriterionResult>,
     /// The answer.
     pub headline: Headline,
+    /// What was seen beside the load.
+    pub evidence: EvidenceFindings,
     /// What a reader should know besides.
     pub notes: Vec<String>,
 }

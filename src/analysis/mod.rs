@@ -14,6 +14,7 @@ mod drift;
 mod durability;
 mod effect;
 mod effect_test;
+mod evidence;
 mod findings;
 mod headline;
 pub mod knee;
@@ -25,11 +26,11 @@ mod next;
 mod refinement;
 mod rules;
 mod rules_cpu;
+mod rules_replication;
 mod signals;
 mod soak;
 mod soak_finding;
 mod stats;
-mod steady;
 mod swings;
 mod trend;
 mod unlike;
@@ -37,6 +38,13 @@ mod validity;
 
 pub use analyse::analyse;
 pub use between::{Between, between};
+pub use evidence::{
+    CellEvidenceFinding, EvidenceFindings, PlanFinding, ReplicaFinding, SwingFinding,
+};
 pub use findings::*;
 pub use next::{reference_cells, refined_cell, soak_cell};
+pub use swings::Moving;
 pub use unlike::{Part, Unlike, unlike};
+
+/// Name of the figure that says how long a probe's reading took, milliseconds.
+pub use crate::probe::names::PROBE_MS;

@@ -77,7 +77,7 @@ impl Diagnosis<'_> {
             "capbench's own usage",
         );
         if !self.local
-            && let Some(busy) = self.step.signals.cpu_busy()
+            && let Some(busy) = self.step.signals.generator_busy
         {
             bound |= self.weigh(
                 Cause::LoadGenerator,
@@ -106,7 +106,7 @@ impl Diagnosis<'_> {
                 &format!("use of link {}", link.name),
                 Some(percent(link.used)),
                 (LINK_FULL, "≥ 90 % of its speed"),
-                "/proc/net/dev of the load machine",
+                "/proc/net/dev",
             );
             if full {
                 self.prove(Cause::Network);
@@ -267,6 +267,17 @@ impl Diagnosis<'_> {
         {
             self.prove(Cause::SemiSync);
         }
+        if let Some(share) = self.step.signals.group_throttle_share
+            && self.weigh(
+                Cause::FlowControl,
+                "client time held back by Group Replication's flow control",
+                Some(percent(share)),
+                (FLOW_CONTROL, "≥ 5 %"),
+                "SHOW GLOBAL STATUS (Gr_flow_control_throttle_time_sum)",
+            )
+        {
+            self.prove(Cause::FlowControl);
+        }
         if let Some(paused) = self.step.signals.flow_control
             && self.weigh(
                 Cause::FlowControl,
@@ -281,7 +292,7 @@ impl Diagnosis<'_> {
     }
 
     pub(super) fn disk(&mut self) {
-        let disk = self.step.signals.disk.clone().filter(|_| self.local);
+        let disk = self.step.signals.disk.clone().filter(|_| self.seen);
         let waiting = self.weigh(
             Cause::Disk,
             "CPU waiting for I/O",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::findings::Window;
 use super::stats::mean;
 use super::swings::Swing;
-use crate::probe::names::{host, server};
+use crate::probe::names::{host, replica, server};
 use crate::record::{CellRecord, Sample};
 use crate::units::PerSecond;
 
@@ -34,6 +34,29 @@ pub(crate) struct Link {
     pub(crate) used: f64,
 }
 
+/// A replica in the window.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ReplicaLag {
+    pub(crate) name: String,
+    /// Seconds behind at the first and at the last reading that knew it.
+    pub(crate) first: Option<f64>,
+    pub(crate) last: Option<f64>,
+    pub(crate) highest: Option<f64>,
+    /// Bytes fetched and not applied at the last reading.
+    pub(crate) bytes: Option<f64>,
+    /// A thread of it stood at some reading.
+    pub(crate) stopped: bool,
+    /// Length of the window, seconds.
+    pub(crate) seconds: f64,
+}
+
+impl ReplicaLag {
+    /// Seconds that it fell back within the window.
+    pub(crate) fn growth(&self) -> Option<f64> {
+        Some(self.last? - self.first?)
+    }
+}
+
 /// Signals of one step; `None`: not available.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Signals {
@@ -55,6 +78,10 @@ pub(crate) struct Signals {
     pub(crate) retransmits: Option<f64>,
     pub(crate) disk: Option<Disk>,
     pub(crate) link: Option<Link>,
+    /// Whether the host's figures come from a probe on the server's own host.
+    pub(crate) remote_host: bool,
+    /// User and system share of the load machine's CPUs.
+    pub(crate) generator_busy: Option<f64>,
     // Server.
     pub(crate) threads_running: Option<f64>,
     pub(crate) questions_per_second: Option<f64>,
@@ -83,6 +110,12 @@ pub(crate) struct Signals {
     pub(crate) semi_sync_share: Option<f64>,
     pub(crate) flow_control: Option<f64>,
     pub(crate) rows_per_statement: Option<f64>,
+    /// Sleeps for a read-write latch per transaction; `MySQL`.
+    pub(crate) latch_waits_per_transaction: Option<f64>,
+    /// Share of the clients' time that Group Replication's flow control took.
+    pub(crate) group_throttle_share: Option<f64>,
+    // Replicas.
+    pub(crate) replicas: Vec<ReplicaLag>,
     // capbench's own intervals.
     pub(crate) swing: Option<Swing>,
 }
@@ -91,15 +124,46 @@ impl Signals {
     /// Reads the signals of a cell in its window. Counters go by their difference between the samples
     /// nearest to both ends, gauges by the samples strictly within: the one at a cell's end already sees
     /// clients that leave.
-    pub(crate) fn read(cell: &CellRecord, window: Option<Window>, tps: Option<PerSecond>) -> Self {
+    ///
+    /// `local`: the server runs on the load machine, whose figures are then the server's too. A probe on the
+    /// server's own host goes before that; without either the server's host is not known.
+    pub(crate) fn read(
+        cell: &CellRecord,
+        window: Option<Window>,
+        tps: Option<PerSecond>,
+        local: bool,
+    ) -> Self {
         let mut signals = Self::default();
         let Some(window) = window else {
             return signals;
         };
         let tps = tps.map(|t| t.0).filter(|t| *t > 0.0);
-        if let Some(span) = Span::new(&cell.host, window) {
-            signals.read_host(&span, tps);
+        let here = Span::new(&cell.host, window);
+        let there = Span::new(&cell.evidence.server_host, window);
+        if let Some(span) = &here {
+            let mut generator = Self::default();
+            generator.read_host(span, tps);
+            signals.generator_busy = generator.cpu_busy();
+            signals.link = generator.link;
+            signals.retransmits = generator.retransmits;
         }
+        if let Some(span) = there.as_ref().or(here.as_ref().filter(|_| local)) {
+            let (link, retransmits) = (signals.link.take(), signals.retransmits);
+            signals.read_host(span, tps);
+            // Both ends of the path count: the fuller link, and what either had to send again.
+            signals.link = signals
+                .link
+                .into_iter()
+                .chain(link)
+                .max_by(|a, b| a.used.total_cmp(&b.used));
+            signals.retransmits = signals
+                .retransmits
+                .into_iter()
+                .chain(retransmits)
+                .reduce(f64::max);
+            signals.remote_host = there.is_some();
+        }
+        signals.replicas = replicas(&cell.evidence.replicas, window);
         if let Some(span) = Span::new(&cell.server, window) {
             signals.read_server(&span, tps, f64::from(cell.clients));
         }
@@ -154,7 +218,9 @@ impl Signals {
         self.threads_running = span
             .gauge(server::THREADS_RUNNING)
             .map(|n| (n - 1.0).max(0.0));
-        self.questions_per_second = span.rate(server::QUESTIONS);
+        // The probe's own statements are not the load's.
+        let own = span.rate(server::PROBE_STATEMENTS).unwrap_or(0.0);
+        self.questions_per_second = span.rate(server::QUESTIONS).map(|q| (q - own).max(0.0));
         let misses = span.rate(server::BUFFER_POOL_READS);
         self.buffer_pool_hits = span
             .delta(server::BUFFER_POOL_READ_REQUESTS)
@@ -210,16 +276,59 @@ impl Signals {
             span.rate(server::SEMI_SYNC_WAIT_TIME),
             (clients > 0.0).then_some(1e6 * clients),
         );
+        self.latch_waits_per_transaction = per(span.rate(server::LATCH_WAITS), tps);
+        self.group_throttle_share = per(
+            span.rate(server::GROUP_THROTTLE_US),
+            (clients > 0.0).then_some(1e6 * clients),
+        );
         self.flow_control = span.rate(server::FLOW_CONTROL_PAUSED_NS).map(|ns| ns / 1e9);
-        // Not Handler_read_rnd_next: each SHOW GLOBAL STATUS of the probe itself reads some 560 rows that
+        // Without a count of rows: not Handler_read_rnd_next, since each SHOW GLOBAL STATUS of the probe itself reads some 560 rows that
         // way, which outweighs a trickle of load. A plan that turns to scans shows in the rows it no
         // longer reads through an index.
-        let rows = [server::HANDLER_READ_KEY, server::HANDLER_READ_NEXT]
-            .iter()
-            .map(|name| span.rate(name))
-            .sum::<Option<f64>>();
+        let rows = span.rate(server::ROWS_READ).or_else(|| {
+            [server::HANDLER_READ_KEY, server::HANDLER_READ_NEXT]
+                .iter()
+                .map(|name| span.rate(name))
+                .sum()
+        });
         self.rows_per_statement = per(rows, self.questions_per_second.filter(|q| *q > 0.0));
     }
+}
+
+/// Each replica's lag in the window. Its name stands in front of its figures.
+fn replicas(samples: &[Sample], window: Window) -> Vec<ReplicaLag> {
+    let inside: Vec<&Sample> = samples
+        .iter()
+        .filter(|s| s.at >= window.start && s.at <= window.end)
+        .collect();
+    let names: BTreeSet<&str> = inside
+        .iter()
+        .flat_map(|s| s.values.keys())
+        .filter_map(|key| key.rsplit_once('.').map(|(name, _)| name))
+        .collect();
+    names
+        .into_iter()
+        .map(|name| {
+            let of = |figure: &str| -> Vec<f64> {
+                let key = format!("{name}.{figure}");
+                inside
+                    .iter()
+                    .filter_map(|s| s.values.get(&key).copied())
+                    .collect()
+            };
+            let lags = of(replica::LAG);
+            let stood = |figure| of(figure).iter().any(|running| *running < 0.5);
+            ReplicaLag {
+                name: name.to_owned(),
+                first: lags.first().copied(),
+                last: lags.last().copied(),
+                highest: lags.iter().copied().reduce(f64::max),
+                bytes: of(replica::BYTES).last().copied(),
+                stopped: stood(replica::IO_RUNNING) || stood(replica::SQL_RUNNING),
+                seconds: window.seconds(),
+            }
+        })
+        .collect()
 }
 
 /// `a / b`, when both are there.
@@ -429,6 +538,90 @@ mod tests {
         let mut signals = Signals::default();
         signals.read_server(&Span::new(&samples, WINDOW).unwrap(), None, 8.0);
         assert_eq!(signals.rows_per_statement, Some(3.0));
+    }
+
+    #[test]
+    fn each_replica_is_followed_through_the_window() {
+        let samples = [
+            sample(5.0, &[("r.a.lag_seconds", 99.0)]),
+            sample(
+                11.0,
+                &[("r.a.lag_seconds", 1.0), ("r.a.applier_running", 1.0)],
+            ),
+            sample(12.0, &[("b.receiver_running", 0.0), ("b.probe_ms", 2.0)]),
+            sample(20.0, &[("r.a.lag_seconds", 9.0), ("r.a.bytes_behind", 5.0)]),
+            sample(39.0, &[("r.a.lag_seconds", 7.0)]),
+        ];
+        let found = replicas(&samples, WINDOW);
+        assert_eq!(found.len(), 2);
+        let (b, a) = (&found[0], &found[1]);
+        assert_eq!((b.name.as_str(), b.stopped, b.growth()), ("b", true, None));
+        assert_eq!(
+            (a.name.as_str(), a.stopped, a.growth()),
+            ("r.a", false, Some(6.0))
+        );
+        assert_eq!((a.highest, a.bytes), (Some(9.0), Some(5.0)));
+    }
+
+    #[test]
+    fn a_server_elsewhere_is_its_own_host_and_not_the_load_machine() {
+        let cpu = |t: f64, busy: f64| {
+            sample(
+                t,
+                &[
+                    (host::CPU_USER, busy),
+                    (host::CPU_SYSTEM, 0.0),
+                    (host::CPU_IDLE, 2.0 * t - busy),
+                    (host::CPUS, 2.0),
+                ],
+            )
+        };
+        let mut cell = CellRecord {
+            host: vec![cpu(10.0, 10.0), cpu(40.0, 16.0)],
+            ..blank_cell()
+        };
+        let read = |cell: &CellRecord, local| Signals::read(cell, Some(WINDOW), None, local);
+        let unseen = read(&cell, false);
+        assert_eq!(
+            (unseen.cpu_busy(), unseen.generator_busy),
+            (None, Some(0.1))
+        );
+        assert_eq!(read(&cell, true).cpu_busy(), Some(0.1));
+        cell.evidence.server_host = vec![cpu(10.0, 10.0), cpu(40.0, 64.0)];
+        let seen = read(&cell, false);
+        assert_eq!(
+            (seen.cpu_busy(), seen.generator_busy),
+            (Some(0.9), Some(0.1))
+        );
+        assert!(seen.remote_host && !unseen.remote_host);
+    }
+
+    fn blank_cell() -> CellRecord {
+        CellRecord {
+            index: 1,
+            repeat: 1,
+            variant: String::new(),
+            workload: String::new(),
+            step: crate::plan::Step::Threads(8),
+            kind: crate::record::CellKind::Ladder,
+            clients: 8,
+            status: crate::record::CellStatus::Completed,
+            reason: None,
+            started_at: None,
+            seconds: 40.0,
+            think_time_ms: 0.0,
+            per_client: Vec::new(),
+            outage_seconds: 0.0,
+            recovery_seconds: None,
+            statements: Vec::new(),
+            client: crate::record::ClientUsage::default(),
+            differences: Vec::new(),
+            evidence: crate::record::CellEvidence::default(),
+            intervals: Vec::new(),
+            server: Vec::new(),
+            host: Vec::new(),
+            merged: crate::record::Merged::default(),
+        }
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! Periodic swings of throughput: the mark of flushing and checkpoints.
 
+use serde::Serialize;
+
 use super::stats::mean;
+use crate::probe::names::server as n;
+use crate::record::{Interval, Sample};
 
 /// Fewer intervals show no period.
 const FEWEST: usize = 20;
@@ -13,13 +17,118 @@ const NEARLY: f64 = 0.8;
 /// Periods that must fit the series at least.
 const PERIODS: usize = 3;
 
+/// Correlation from which on a counter is said to move with the throughput. \[H\]
+const MOVES: f64 = 0.5;
+/// Counters that are named with a swing at most.
+const MOST_NAMED: usize = 4;
+
+/// How a figure is read over an interval.
+#[derive(Debug, Clone, Copy)]
+enum Reading {
+    /// By its growth.
+    Counter,
+    /// By the mean of both ends.
+    Gauge,
+}
+
+/// What can make throughput swing; counts that follow it by themselves (statements, bytes) say nothing.
+const WATCHED: &[(&str, Reading)] = &[
+    (n::BUFFER_POOL_PAGES_FLUSHED, Reading::Counter),
+    (n::BUFFER_POOL_PAGES_DIRTY, Reading::Gauge),
+    (n::BUFFER_POOL_WAIT_FREE, Reading::Counter),
+    (n::BUFFER_POOL_READS, Reading::Counter),
+    (n::CHECKPOINT_AGE, Reading::Gauge),
+    (n::DATA_WRITTEN, Reading::Counter),
+    (n::DATA_FSYNCS, Reading::Counter),
+    (n::DATA_PENDING_WRITES, Reading::Gauge),
+    (n::DATA_PENDING_FSYNCS, Reading::Gauge),
+    (n::LOG_WAITS, Reading::Counter),
+    (n::ROW_LOCK_TIME, Reading::Counter),
+    (n::HISTORY_LENGTH, Reading::Gauge),
+    (n::TMP_DISK_TABLES, Reading::Counter),
+    (n::THREADS_RUNNING, Reading::Gauge),
+];
+
+/// A counter that moves with the throughput.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Moving {
+    /// Its name in server.csv.
+    pub counter: String,
+    /// Correlation with the throughput of the same intervals; negative: high when the throughput is low.
+    pub correlation: f64,
+}
+
 /// A periodic swing.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Swing {
     /// Seconds from one low to the next.
     pub(crate) period: f64,
     /// Ninth decile minus first decile, as a share of the mean.
     pub(crate) depth: f64,
+    /// Counters that move with it, the closest first.
+    pub(crate) moves: Vec<Moving>,
+}
+
+/// Counters that move with the throughputs of `intervals`, the closest first.
+pub(crate) fn moving(samples: &[Sample], intervals: &[&Interval], tps: &[f64]) -> Vec<Moving> {
+    let nearest = |at: f64, tolerance: f64| {
+        samples
+            .iter()
+            .min_by(|a, b| (a.at - at).abs().total_cmp(&(b.at - at).abs()))
+            .filter(|sample| (sample.at - at).abs() <= tolerance)
+    };
+    let ends: Vec<(f64, Option<(&Sample, &Sample)>)> = intervals
+        .iter()
+        .zip(tps)
+        .map(|(interval, tps)| {
+            let tolerance = 0.5 * interval.seconds();
+            let from = nearest(interval.start, tolerance);
+            (*tps, from.zip(nearest(interval.end, tolerance)))
+        })
+        .collect();
+    let mut found: Vec<Moving> = WATCHED
+        .iter()
+        .filter_map(|(name, reading)| {
+            let pairs: Vec<(f64, f64)> = ends
+                .iter()
+                .filter_map(|(tps, ends)| {
+                    let (from, to) = (*ends)?;
+                    let (a, b) = (from.values.get(name)?, to.values.get(name)?);
+                    let seconds = to.at - from.at;
+                    let value = match reading {
+                        Reading::Counter if seconds > 0.0 && b >= a => (b - a) / seconds,
+                        Reading::Counter => return None,
+                        Reading::Gauge => f64::midpoint(*a, *b),
+                    };
+                    Some((*tps, value))
+                })
+                .collect();
+            let correlation = correlation(&pairs)?;
+            (correlation.abs() >= MOVES).then(|| Moving {
+                counter: (*name).to_owned(),
+                correlation,
+            })
+        })
+        .collect();
+    found.sort_by(|a, b| b.correlation.abs().total_cmp(&a.correlation.abs()));
+    found.truncate(MOST_NAMED);
+    found
+}
+
+/// Pearson's coefficient; `None` for too few pairs or without any movement.
+fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    if pairs.len() < FEWEST {
+        return None;
+    }
+    let centre = |pick: fn(&(f64, f64)) -> f64| mean(&pairs.iter().map(pick).collect::<Vec<_>>());
+    let (x, y) = (centre(|p| p.0)?, centre(|p| p.1)?);
+    let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
+    for (a, b) in pairs {
+        xy += (a - x) * (b - y);
+        xx += (a - x).powi(2);
+        yy += (b - y).powi(2);
+    }
+    (xx > 0.0 && yy > 0.0).then(|| xy / (xx * yy).sqrt())
 }
 
 /// Looks for a period in the throughputs of consecutive intervals of `seconds` each: the lag of the
@@ -55,6 +164,7 @@ pub(crate) fn find(tps: &[f64], seconds: f64) -> Option<Swing> {
     (height >= CORRELATION && depth >= DEPTH).then_some(Swing {
         period: lag as f64 * seconds,
         depth,
+        moves: Vec::new(),
     })
 }
 
@@ -75,6 +185,42 @@ mod tests {
         let swing = find(&series, 10.0).unwrap();
         assert_eq!(swing.period, 80.0);
         assert!(swing.depth > 0.3);
+    }
+
+    #[test]
+    fn the_counter_behind_a_swing_is_named() {
+        let level = |i: usize| if i % 8 < 2 { 600.0 } else { 1000.0 } + noise(i);
+        let tps: Vec<f64> = (0..40).map(level).collect();
+        let intervals: Vec<Interval> = (0..40)
+            .map(|i| {
+                let start = 10.0 * i as f64;
+                Interval::empty(start, start + 10.0, crate::record::Phase::Measure)
+            })
+            .collect();
+        let kept: Vec<&Interval> = intervals.iter().collect();
+        let mut flushed = 0.0;
+        let samples: Vec<Sample> = (0..=40)
+            .map(|i| {
+                if i > 0 {
+                    // Pages are flushed when the throughput is low.
+                    flushed += if (i - 1) % 8 < 2 { 9000.0 } else { 500.0 };
+                }
+                let values = [
+                    (n::BUFFER_POOL_PAGES_FLUSHED, flushed),
+                    (n::LOG_WAITS, 5.0),
+                    (n::HISTORY_LENGTH, 100.0 + noise(7 * i + 3)),
+                ];
+                Sample {
+                    at: 10.0 * i as f64 + 0.1,
+                    values: values.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect(),
+                }
+            })
+            .collect();
+        let moves = moving(&samples, &kept, &tps);
+        assert_eq!(moves.len(), 1, "{moves:?}");
+        assert_eq!(moves[0].counter, n::BUFFER_POOL_PAGES_FLUSHED);
+        assert!(moves[0].correlation < -0.9, "{moves:?}");
+        assert!(moving(&[], &kept, &tps).is_empty());
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::findings::{CellSummary, Reason, Rule, Validity};
 use super::signals::Signals;
-use super::steady;
 use crate::plan::Step;
 use crate::record::{CellRecord, CellStatus};
+use crate::steady;
 use crate::units::Ratio;
 
 /// V2: share of client-seconds in which clients were missing. \[H\]
@@ -224,7 +224,7 @@ fn machine(summary: &CellSummary, context: &Context<'_>, reasons: &mut Vec<Reaso
     if !context.local
         && let Some(busy) = context
             .signals
-            .cpu_busy()
+            .generator_busy
             .filter(|busy| *busy > CLIENT_BUSY)
     {
         object(format!(

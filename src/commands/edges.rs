@@ -10,7 +10,7 @@ use crate::analysis::Findings;
 use crate::cli::{Exit, RunArgs};
 use crate::plan::{self, Loaded, Reset};
 use crate::probe;
-use crate::record::{AfterLadder, Run, RunEnd, WorkloadRecord};
+use crate::record::{AfterLadder, Run, RunEnd, RunEvidence, WorkloadRecord};
 use crate::report;
 use crate::store::{self, Store, StoreError};
 use crate::target::{Journal, Server};
@@ -114,6 +114,7 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         starts: Vec::new(),
         cells: Vec::new(),
         unavailable: Vec::new(),
+        evidence: RunEvidence::default(),
     }
 }
 

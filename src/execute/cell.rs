@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
 
+use super::extend::Extension;
 use super::guard::Watch;
 use crate::dataset;
 use crate::interrupt::Interrupt;
 use crate::load::{self, Flow, LoadOutcome, LoadSpec, Observer, Pace};
 use crate::matrix::Cell;
 use crate::plan::{Plan, Step};
-use crate::record::{CellRecord, CellStatus, ClientUsage, Interval, Merged, Phase};
+use crate::record::{CellEvidence, CellRecord, CellStatus, ClientUsage, Interval, Merged, Phase};
 use crate::target::{self, Endpoint};
 use crate::terminal::Terminal;
 use crate::units::{Millis, PerSecond};
@@ -67,7 +68,8 @@ pub(super) fn spec(
         options: plan.load,
         pace,
         discard: plan.ladder.discard.0,
-        measure: plan.ladder.measure.0,
+        // What is steady earlier ends with the plan's measured time.
+        measure: plan.ladder.until_steady.unwrap_or(plan.ladder.measure).0,
         events: plan.ladder.events,
         interval: plan.ladder.interval.0,
         seed: stream_seed(plan.seed, &program.name, step),
@@ -93,6 +95,7 @@ pub(super) struct CellObserver<'a> {
     server: Option<u32>,
     server_cpu: &'a (dyn Fn() -> Option<crate::units::Ratio> + Sync),
     on_release: &'a (dyn Fn(Instant) + Sync),
+    extension: Option<&'a Extension>,
 }
 
 impl<'a> CellObserver<'a> {
@@ -114,7 +117,13 @@ impl<'a> CellObserver<'a> {
             server,
             server_cpu,
             on_release,
+            extension: None,
         }
+    }
+
+    /// Ends the cell as soon as it is steady, once the plan's measured time is over.
+    pub(super) fn until_steady(self, extension: Option<&'a Extension>) -> Self {
+        Self { extension, ..self }
     }
 }
 
@@ -134,6 +143,7 @@ impl Observer for CellObserver<'_> {
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         match watch.interval(interval, (self.server_cpu)(), &jiff::ZonedDateTime::now()) {
             Some(why) => Flow::Stop(why),
+            None if self.extension.is_some_and(|e| e.enough(interval)) => Flow::Enough,
             None => Flow::Continue,
         }
     }
@@ -222,6 +232,7 @@ pub(super) fn blank(
         statements: Vec::new(),
         client: ClientUsage::default(),
         differences: Vec::new(),
+        evidence: CellEvidence::default(),
         intervals: Vec::new(),
         server: Vec::new(),
         host: Vec::new(),

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::cell::{self, CellObserver, Label};
 use super::comparable::{differences, lost};
+use super::extend::Extension;
 use super::guard::{HostCpu, Watch};
 use super::{Session, SessionError};
 use crate::matrix::Cell;
 use crate::plan::Plan;
-use crate::probe;
+use crate::probe::{self, digests};
 use crate::record::{CellKind, CellRecord, CellStatus, reason};
 use crate::target;
 use crate::units::Span;
@@ -60,6 +61,9 @@ impl Session<'_> {
             spec.measure = soak.duration.0;
             spec.events = None;
         }
+        // A soak has its length from the plan: what it looks for is what does not stay steady.
+        let extension = Extension::of(&plan.ladder).filter(|_| cell.kind != CellKind::Soak);
+        let digests_before = self.digests();
         let recorder = Mutex::new(self.recorder());
         let released = |at: Instant| {
             recorder
@@ -82,7 +86,8 @@ impl Session<'_> {
             self.server.pid(),
             &server_cpu,
             &released,
-        );
+        )
+        .until_steady(extension.as_ref());
         let outcome = cell::drive(&spec, &observer, self.interrupt);
         drop(observer);
         let readings = recorder
@@ -106,10 +111,16 @@ impl Session<'_> {
         let death = death.is_some();
         record.server = readings.server;
         record.host = readings.host;
+        record.evidence.server_host = readings.server_host;
+        record.evidence.replicas = readings.replicas;
+        record.evidence.extended_seconds = extension.map(|extension| extension.beyond());
         for missing in readings.unavailable {
-            if !self.run.unavailable.contains(&missing) {
-                self.run.unavailable.push(missing);
-            }
+            self.missing(missing);
+        }
+        if let Some(before) = digests_before.filter(|_| !death)
+            && let Some(after) = self.digests()
+        {
+            record.evidence.digests = digests::between(&before, &after);
         }
         match self.server.variables() {
             Err(_) if death => {}
@@ -136,18 +147,21 @@ impl Session<'_> {
     /// Probes of server and hosts for one cell. A server that gives no connection for it is said to be
     /// unread; the cell itself will tell why.
     fn recorder(&mut self) -> probe::Recorder {
-        let identity = self.server.identity();
+        let flavour = self.server.identity().flavour;
         let limit = Some(PROBE_TIMEOUT);
         let server: Option<Box<dyn probe::Sampled>> =
             match target::connect(self.server.admin_endpoint(), limit) {
-                Ok(conn) => Some(Box::new(probe::server::Probe::new(conn, identity.flavour))),
+                Ok(conn) => Some(Box::new(probe::server::Probe::new(conn, flavour))),
                 Err(error) => {
-                    self.run.unavailable.push(format!("server status: {error}"));
+                    self.missing(format!("server status: {}", reason(&error.to_string())));
                     None
                 }
             };
         let host = probe::host::Probe::new(self.server.local_pid());
-        probe::Recorder::start(server, Some(Box::new(host)), self.plan.ladder.interval.0)
+        let mut recorder =
+            probe::Recorder::start(server, Some(Box::new(host)), self.plan.ladder.interval.0);
+        self.watch_others(&mut recorder);
+        recorder
     }
 }
 

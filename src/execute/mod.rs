@@ -4,6 +4,8 @@ mod after;
 mod cell;
 mod comparable;
 mod data;
+mod evidence;
+mod extend;
 mod guard;
 mod level;
 mod measure;

@@ -27,6 +27,13 @@ impl Session<'_> {
         self.begin(cells[0].variant, cells[0].index)?;
         for ladder in cells.chunk_by(|a, b| a.workload == b.workload) {
             let mut skipping: Option<String> = None;
+            let plan = self.plan;
+            let program = &plan.ladder.workloads[ladder[0].workload];
+            let plans = self.plans_before(
+                ladder[0].repeat,
+                &plan.variants[ladder[0].variant].name,
+                program,
+            );
             for cell in ladder {
                 if self.interrupt.raised() {
                     return Err(SessionError::Interrupted);
@@ -54,6 +61,8 @@ impl Session<'_> {
                     }
                 }
             }
+            self.plans_after(plans, program);
+            self.save()?;
         }
         Ok(RunEnd::Completed)
     }

@@ -228,7 +228,9 @@ mod tests {
                 assert_eq!(arrivals.next_due(), due);
                 assert_eq!(arrivals.advance(due, 6), plain.advance(due, 6));
             }
-            idle.iter().for_each(|i| i.store(0, Ordering::SeqCst));
+            for waiting in &idle {
+                waiting.store(0, Ordering::SeqCst);
+            }
             assert_eq!(arrivals.next_for(0, &idle), None);
         }
     }

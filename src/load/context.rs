@@ -41,7 +41,6 @@ pub(super) struct Context<'a> {
     pub(super) scratch: Vec<u8>,
     pub(super) tally: Tally,
     pub(super) stage: Stage,
-    pub(super) open: bool,
     pub(super) measuring: bool,
     /// Start of the measured time.
     pub(super) measure_from: u64,
@@ -93,7 +92,6 @@ impl<'a> Context<'a> {
             scratch: Vec::new(),
             tally: Tally::default(),
             stage: Stage::Connecting,
-            open: shared.arrivals.is_some(),
             measuring: false,
             measure_from: 0,
             busy: 0,
@@ -136,7 +134,7 @@ impl<'a> Context<'a> {
             if now < boundary {
                 return;
             }
-            if self.open {
+            if self.open() {
                 let idle = self.shared.all_idle();
                 let seen = self
                     .shared
@@ -221,6 +219,11 @@ impl<'a> Context<'a> {
         if self.measuring {
             self.lateness.record(nanos);
         }
+    }
+
+    /// Whether transactions arrive by themselves.
+    pub(super) fn open(&self) -> bool {
+        self.shared.arrivals.is_some()
     }
 
     /// Reads the clock.

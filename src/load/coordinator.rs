@@ -221,9 +221,13 @@ impl<'a> Coordinator<'a> {
     fn publish(&mut self, slot: Slot, tally: Tally) {
         let open = self.shared.arrivals.is_some();
         let mut interval = tally.into_interval(&slot, open, &self.shared.script.classes);
-        if let Flow::Stop(reason) = self.observer.interval(&interval) {
-            self.stopped.get_or_insert(reason);
-            self.shared.end_at(self.shared.now());
+        match self.observer.interval(&interval) {
+            Flow::Continue => {}
+            Flow::Enough => self.shared.end_at(self.shared.now()),
+            Flow::Stop(reason) => {
+                self.stopped.get_or_insert(reason);
+                self.shared.end_at(self.shared.now());
+            }
         }
         // Many intervals stay in memory until the cell ends.
         interval.latency.pack();

@@ -75,6 +75,8 @@ pub enum Flow {
     Continue,
     /// It ends, for this reason.
     Stop(String),
+    /// It ends well, before its measured time is over: nothing more would be learnt.
+    Enough,
 }
 
 /// Who watches a cell. Called from the thread that called [`run`](super::run).

@@ -415,13 +415,13 @@ impl Client {
         if counts {
             ctx.tally.done += 1;
             // What waited through the end of the discard has waited in the measured time only since then.
-            let due = if ctx.measuring && ctx.open {
+            let due = if ctx.measuring && ctx.open() {
                 self.progress.due.max(ctx.measure_from)
             } else {
                 self.progress.due
             };
             ctx.tally.latency.record(now.saturating_sub(due));
-            if ctx.open {
+            if ctx.open() {
                 let service = now.saturating_sub(self.progress.begun);
                 ctx.tally.service.record(service);
             }
@@ -452,7 +452,7 @@ impl Client {
             self.retire(ctx, now);
             return None;
         }
-        if ctx.open {
+        if ctx.open() {
             let Some(arrival) = ctx.take_arrival(now) else {
                 ctx.wait_for_arrival(self.slot);
                 return None;

@@ -234,7 +234,7 @@ impl<'a> Worker<'a> {
                 continue;
             }
             client.idle_since = released;
-            if ctx.open {
+            if ctx.open() {
                 ctx.wait_for_arrival(client.slot);
             } else if think > 0 {
                 // Clients that think do not all start in the same instant.

@@ -26,9 +26,20 @@ pub static SECTIONS: &[Section] = &[
     )
     .commented(),
     section(
+        "target.probe",
+        "How the server's own host is read while load runs, when it is not this machine: CPU by state, run queue, pressure, disks, network, memory. Without it a server elsewhere shows only what its own counters tell, and many bottlenecks stay \"unknown: signals missing\". State `url` or `command`.",
+    )
+    .commented(),
+    section(
         "target.managed",
         "Instead of host, socket and accounts: capbench starts a private server in a temporary folder, on loopback, and removes it at the end.",
     )
+    .commented(),
+    section(
+        "replica",
+        "One table per replica of the server under test whose lag is watched while load runs. It needs an account with REPLICATION CLIENT (MariaDB: REPLICA MONITOR).",
+    )
+    .array()
     .commented(),
     section(
         "dataset",
@@ -196,6 +207,39 @@ pub static KEYS: &[Key] = &[
         "\"ssh db sudo systemctl restart mysql\"",
         "variants with `restart` need `operator = true`",
     ),
+    // target.probe
+    key(
+        "target.probe.url",
+        Kind::Text,
+        "Address of a node_exporter on the server's host, plain HTTP; read once an interval.",
+    )
+    .optional("\"http://10.0.0.5:9100/metrics\"", "`command`, or no probe"),
+    key(
+        "target.probe.command",
+        Kind::Text,
+        "Shell command that prints /proc files of the server's host, run once an interval, at most 5 s long. `tail -n +1` also tells the pressure files apart, `cat` does not.",
+    )
+    .optional(
+        "\"ssh db tail -n +1 /proc/stat /proc/loadavg /proc/meminfo /proc/diskstats /proc/net/dev /proc/net/snmp /proc/pressure/cpu /proc/pressure/io\"",
+        "`url`, or no probe",
+    ),
+    // replica
+    key("replica.name", Kind::Text, "Name in the report; unique.")
+        .optional("\"replica-1\"", "host and port"),
+    key("replica.host", Kind::Text, "Host name or address.").required("\"10.0.0.6\""),
+    key("replica.port", Kind::Integer { min: 1, max: 65_535 }, "TCP port.").default("3306"),
+    key("replica.user", Kind::Text, "Account on the replica.")
+        .optional("\"bench_admin\"", "the account of [target.admin], else of [target], with its password"),
+    key(
+        "replica.password_env",
+        Kind::Text,
+        "Environment variable that holds its password.",
+    )
+    .optional("\"CAPBENCH_REPLICA_PASSWORD\"", "no password when `user` is stated"),
+    key("replica.password_file", Kind::Path, "File whose first line is its password.")
+        .optional("\"secrets/replica\"", "see `password_env`"),
+    key("replica.defaults_file", Kind::Path, "MySQL option file for this account.")
+        .optional("\"replica.cnf\"", "see `password_env`"),
     // target.managed
     key(
         "target.managed.binary",
@@ -356,6 +400,12 @@ pub static KEYS: &[Key] = &[
         "Measured time of a cell, after `discard`. Under 120s a checkpoint or flush cycle decides the result by chance.",
     )
     .default("\"300s\""),
+    key(
+        "ladder.until_steady",
+        Kind::Duration { min: 1.0 },
+        "Longest measured time of a step that is not steady at the end of `measure`: it is then made longer, interval by interval, until it is steady or this long. Closed loop and open loop alike.",
+    )
+    .optional("\"900s\"", "a step that is not steady stays as it is, and says so"),
     key(
         "ladder.events",
         Kind::Integer { min: 1, max: ANY },

@@ -64,6 +64,7 @@ pub(super) fn ladder(
         open,
         discard,
         measure,
+        until_steady: until_steady(fields, measure, problems),
         events: fields
             .integer("ladder.events")
             .and_then(|n| u64::try_from(n).ok()),
@@ -122,6 +123,22 @@ fn check_times(
             ),
         );
     }
+}
+
+/// How long a step may become.
+fn until_steady(fields: &Fields, measure: Span, problems: &mut Problems) -> Option<Span> {
+    let limit = fields.duration("ladder.until_steady")?;
+    if limit <= measure && !fields.broken("ladder.measure") {
+        problems.push(
+            Diagnostic::error(
+                fields.at("ladder.until_steady"),
+                format!("`ladder.until_steady` of {limit} leaves no room to make a step of {measure} longer"),
+            )
+            .also(fields.at("ladder.measure"), "the measured time stands here")
+            .hint("state the longest measured time, such as three times `measure`"),
+        );
+    }
+    Some(limit)
 }
 
 /// The steps of the ladder, closed or open.

@@ -11,6 +11,7 @@ mod load;
 mod model;
 mod place;
 mod reference;
+mod replicas;
 mod setting;
 mod slug;
 mod soak;

@@ -22,6 +22,8 @@ pub struct Plan {
     pub environment: Vec<(String, String)>,
     /// The server under test.
     pub target: Target,
+    /// Replicas whose lag is watched.
+    pub replicas: Vec<Replica>,
     /// The data.
     pub dataset: Dataset,
     /// What runs before each variant's ladder.
@@ -84,6 +86,44 @@ pub struct Target {
     pub connect_timeout: Span,
     /// Pause before a server that restarts counts as lost.
     pub start_timeout: Span,
+    /// How the server's own host is read; `None`: by /proc when it is this machine, else not.
+    pub probe: Option<HostProbe>,
+}
+
+/// How another host is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostProbe {
+    /// A `node_exporter` by plain HTTP.
+    Exporter {
+        /// Host name or address.
+        host: String,
+        /// Port.
+        port: u16,
+        /// Path, from the slash on.
+        path: String,
+    },
+    /// A shell command that prints /proc files.
+    Command(String),
+}
+
+impl std::fmt::Display for HostProbe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exporter { host, port, path } => write!(f, "http://{host}:{port}{path}"),
+            Self::Command(command) => write!(f, "`{command}`"),
+        }
+    }
+}
+
+/// A replica of the server under test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replica {
+    /// Name, unique.
+    pub name: String,
+    /// Where it is.
+    pub address: Address,
+    /// Its account; `None`: that of the control connections.
+    pub account: Option<Account>,
 }
 
 /// Where the server is.
@@ -308,6 +348,8 @@ pub struct Ladder {
     pub discard: Span,
     /// Measured time of a cell.
     pub measure: Span,
+    /// Longest measured time of a step that is not steady at the end of `measure`; `None`: it stays as it is.
+    pub until_steady: Option<Span>,
     /// A cell also ends after this many transactions.
     pub events: Option<u64>,
     /// Length of an interval.

@@ -65,6 +65,7 @@ pub(super) fn target(wire: &Fields, base: &Path, problems: &mut Vec<Diagnostic>)
         set: set.into_iter().map(|item| item.value).collect(),
         connect_timeout: wire.duration("target.connect_timeout").unwrap_or_default(),
         start_timeout: wire.duration("target.start_timeout").unwrap_or_default(),
+        probe: super::replicas::host_probe(wire, problems),
     }
 }
 
@@ -96,7 +97,7 @@ fn managed(wire: &Fields, base: &Path, at: &At, problems: &mut Vec<Diagnostic>) 
             );
         }
     }
-    for path in ["target.admin", "target.hooks"] {
+    for path in ["target.admin", "target.hooks", "target.probe"] {
         if let Some(table) = wire.table(path) {
             problems.push(
                 Diagnostic::error(
@@ -234,7 +235,12 @@ fn address(wire: &Fields, base: &Path, problems: &mut Vec<Diagnostic>) -> Addres
 
 /// An account below `section`. Without a user the option file names it; with a user and no source there
 /// is no password.
-fn account(wire: &Fields, section: &str, base: &Path, problems: &mut Vec<Diagnostic>) -> Account {
+pub(super) fn account(
+    wire: &Fields,
+    section: &str,
+    base: &Path,
+    problems: &mut Vec<Diagnostic>,
+) -> Account {
     let path = |name: &str| format!("{section}.{name}");
     let sources = ["password_env", "password_file", "defaults_file"];
     let given: Vec<String> = sources

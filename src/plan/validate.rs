@@ -9,7 +9,7 @@ use super::wire::{Fields, Wire};
 use super::workloads::Workloads;
 use super::{
     AnalysisOptions, DataSize, Dataset, Guard, HouseRule, LoadOptions, OnFailure, Plan, Protocol,
-    ReportOptions, Reset, Warmup, criteria, ladder, place, soak, variants,
+    ReportOptions, Reset, Warmup, criteria, ladder, place, replicas, soak, variants,
 };
 use crate::units::{Millis, Ratio};
 use crate::workload::{Access, Distribution};
@@ -24,6 +24,7 @@ pub(super) fn validate(wire: &Wire, base: &Path, problems: &mut Problems) -> Pla
     let fields = &wire.plan;
     let target = place::target(fields, base, problems);
     let variants = variants::variants(wire, &target.place, problems);
+    let replicas = replicas::replicas(wire, base, problems);
     let dataset = dataset(fields, problems);
     let workloads = Workloads::new(fields, &dataset, base, problems);
     let accept = accept(fields, problems);
@@ -52,6 +53,7 @@ pub(super) fn validate(wire: &Wire, base: &Path, problems: &mut Problems) -> Pla
         },
         environment: fields.strings("environment"),
         target,
+        replicas,
         dataset,
         warmup,
         ladder,

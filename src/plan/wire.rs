@@ -36,11 +36,16 @@ pub(super) struct Fields {
 /// A plan as typed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wire {
-    /// Everything but the variants.
+    /// Everything but what stands in lists of tables.
     pub(super) plan: Fields,
     /// The variants, each with the place of its header.
     pub(super) variants: Vec<Item<Fields>>,
+    /// The replicas, likewise.
+    pub(super) replicas: Vec<Item<Fields>>,
 }
+
+/// One table of a list of tables: the list's path and the position in it.
+type Slot = Option<(&'static str, usize)>;
 
 /// Parses and reads `source`. With syntax errors the second value is `false`: what is there is
 /// then incomplete and not worth a verdict.
@@ -63,7 +68,7 @@ pub(super) fn read_wire(source: &str, problems: &mut Vec<Diagnostic>) -> (Wire, 
 fn walk(
     section: &'static str,
     table: &DeTable<'_>,
-    variant: Option<usize>,
+    slot: Slot,
     wire: &mut Wire,
     problems: &mut Vec<Diagnostic>,
 ) {
@@ -82,15 +87,15 @@ fn walk(
                 at: value.span(),
                 value: read(key.kind, key.path, value, problems),
             };
-            wire.fields(variant).keys.insert(key.path, field);
+            wire.fields(slot).keys.insert(key.path, field);
         } else if let Some(inner) = inner {
             if inner.array {
-                read_variants(inner.path, value, wire, problems);
+                read_list(inner.path, value, wire, problems);
             } else if let DeValue::Table(table) = value.get_ref() {
-                wire.fields(variant).tables.insert(inner.path, name.span());
-                walk(inner.path, table, variant, wire, problems);
+                wire.fields(slot).tables.insert(inner.path, name.span());
+                walk(inner.path, table, slot, wire, problems);
             } else {
-                wire.fields(variant).broken_tables.push(inner.path);
+                wire.fields(slot).broken_tables.push(inner.path);
                 problems.push(
                     Diagnostic::error(value.span(), format!("`{path}` must be a table")).hint(
                         format!("write [{path}], or {name} = {{ … }}", name = name.get_ref()),
@@ -104,15 +109,23 @@ fn walk(
 }
 
 impl Wire {
-    fn fields(&mut self, variant: Option<usize>) -> &mut Fields {
-        match variant.and_then(|i| self.variants.get_mut(i)) {
-            Some(item) => &mut item.value,
-            None => &mut self.plan,
+    fn list(&mut self, path: &str) -> &mut Vec<Item<Fields>> {
+        match path {
+            "replica" => &mut self.replicas,
+            _ => &mut self.variants,
         }
+    }
+
+    fn fields(&mut self, slot: Slot) -> &mut Fields {
+        let Some((path, index)) = slot else {
+            return &mut self.plan;
+        };
+        // The place was made before its fields are read.
+        &mut self.list(path)[index].value
     }
 }
 
-fn read_variants(
+fn read_list(
     path: &'static str,
     value: &Spanned<DeValue<'_>>,
     wire: &mut Wire,
@@ -121,7 +134,7 @@ fn read_variants(
     let DeValue::Array(items) = value.get_ref() else {
         problems.push(
             Diagnostic::error(value.span(), format!("`{path}` must be a list of tables")).hint(
-                format!("write [[{path}]], with two brackets, once for each variant"),
+                format!("write [[{path}]], with two brackets, once for each {path}"),
             ),
         );
         return;
@@ -130,16 +143,17 @@ fn read_variants(
         let DeValue::Table(table) = item.get_ref() else {
             problems.push(
                 Diagnostic::error(item.span(), format!("`{path}` must be a list of tables"))
-                    .hint(format!("write [[{path}]] once for each variant")),
+                    .hint(format!("write [[{path}]] once for each {path}")),
             );
             continue;
         };
-        wire.variants.push(Item {
+        let list = wire.list(path);
+        list.push(Item {
             value: Fields::default(),
             at: item.span(),
         });
-        let index = wire.variants.len() - 1;
-        walk(path, table, Some(index), wire, problems);
+        let index = list.len() - 1;
+        walk(path, table, Some((path, index)), wire, problems);
     }
 }
 

@@ -4,6 +4,7 @@
 //! of `MySQL` 5.7 and 8.0 are from documentation \[H\]. A flavour with an empty list does not have the
 //! counter at all.
 
+use super::innodb_status::Figure;
 use super::names::server as n;
 use crate::record::Flavour;
 
@@ -16,6 +17,10 @@ pub enum Source {
     Difference(&'static str, &'static str),
     /// A row of `INFORMATION_SCHEMA.INNODB_METRICS`.
     Metric(&'static str),
+    /// Sum of rows of `INFORMATION_SCHEMA.INNODB_METRICS`.
+    Metrics(&'static [&'static str]),
+    /// A figure of SHOW ENGINE INNODB STATUS, which is long: only where nothing else has it.
+    InnodbStatus(Figure),
     /// Product of two global variables, read once.
     Variables(&'static str, &'static str),
 }
@@ -130,10 +135,14 @@ pub const COUNTERS: &[Counter] = &[
     },
     Counter {
         name: n::HISTORY_LENGTH,
-        mysql: &[Source::Metric("trx_rseg_history_len")],
+        mysql: &[
+            Source::Metric("trx_rseg_history_len"),
+            Source::InnodbStatus(Figure::HistoryLength),
+        ],
         mariadb: &[
             Source::Status("Innodb_history_list_length"),
             Source::Metric("trx_rseg_history_len"),
+            Source::InnodbStatus(Figure::HistoryLength),
         ],
         optional: false,
     },
@@ -146,10 +155,12 @@ pub const COUNTERS: &[Counter] = &[
                 "Innodb_redo_log_checkpoint_lsn",
             ),
             Source::Metric("log_lsn_checkpoint_age"),
+            Source::InnodbStatus(Figure::CheckpointAge),
         ],
         mariadb: &[
             Source::Status("Innodb_checkpoint_age"),
             Source::Metric("log_lsn_checkpoint_age"),
+            Source::InnodbStatus(Figure::CheckpointAge),
         ],
         optional: false,
     },
@@ -221,6 +232,30 @@ pub const COUNTERS: &[Counter] = &[
         mysql: &[Source::Status("wsrep_flow_control_paused_ns")],
         mariadb: &[Source::Status("wsrep_flow_control_paused_ns")],
         optional: true,
+    },
+    Counter {
+        name: n::GROUP_THROTTLE_US,
+        mysql: &[Source::Status("Gr_flow_control_throttle_time_sum")],
+        mariadb: &[],
+        optional: true,
+    },
+    // On by default in MySQL 5.7 and later \[H\], seen on 9.7 \[M\]; MariaDB 10.6 dropped its like.
+    Counter {
+        name: n::LATCH_WAITS,
+        mysql: &[Source::Metrics(&[
+            "innodb_rwlock_s_os_waits",
+            "innodb_rwlock_x_os_waits",
+            "innodb_rwlock_sx_os_waits",
+        ])],
+        mariadb: &[],
+        optional: true,
+    },
+    // Both leave out internal temporary tables, and with them what SHOW GLOBAL STATUS itself reads \[M\].
+    Counter {
+        name: n::ROWS_READ,
+        mysql: &[Source::Status("Innodb_rows_read")],
+        mariadb: &[Source::Status("Rows_read")],
+        optional: false,
     },
     same!(n::HANDLER_READ_NEXT, "Handler_read_next"),
     same!(n::HANDLER_READ_RND_NEXT, "Handler_read_rnd_next"),

@@ -8,7 +8,7 @@ use super::names::host as n;
 use crate::record::Sample;
 
 /// Size of a sector in /proc/diskstats, whatever the device's own.
-const SECTOR: f64 = 512.0;
+pub(super) const SECTOR: f64 = 512.0;
 
 pub use super::facts::facts;
 

@@ -123,8 +123,32 @@ pub mod server {
     pub const HANDLER_READ_RND_NEXT: &str = "handler_read_rnd_next";
     /// Rows read by key.
     pub const HANDLER_READ_KEY: &str = "handler_read_key";
+    /// Rows read from tables that are no internal temporary ones (`Innodb_rows_read`, `Rows_read`).
+    pub const ROWS_READ: &str = "rows_read";
+    /// Waits of threads for a read-write latch of `InnoDB` that made them sleep; `MySQL`.
+    pub const LATCH_WAITS: &str = "innodb_rwlock_os_waits";
+    /// Microseconds that Group Replication's flow control held transactions back, summed; `MySQL` 9.1+ with
+    /// its component.
+    pub const GROUP_THROTTLE_US: &str = "gr_flow_control_throttle_us";
+    /// Statements that the probe itself has sent before this reading.
+    pub const PROBE_STATEMENTS: &str = "probe_statements";
     /// Seconds since the server started; gauge. Falls when it restarts.
     pub const UPTIME: &str = "uptime";
+}
+
+/// Any probe: how long this reading took, milliseconds; gauge.
+pub const PROBE_MS: &str = "probe_ms";
+
+/// Values of a replica, each with its name in front (`replica-1.lag_seconds`).
+pub mod replica {
+    /// `Seconds_Behind_Source` or `_Master`; gauge, missing while the server does not know it.
+    pub const LAG: &str = "lag_seconds";
+    /// 1: the receiver runs.
+    pub const IO_RUNNING: &str = "receiver_running";
+    /// 1: the applier runs.
+    pub const SQL_RUNNING: &str = "applier_running";
+    /// Bytes of the source's binary log fetched and not yet applied; gauge, within one file.
+    pub const BYTES: &str = "bytes_behind";
 }
 
 /// Host values.

@@ -5,11 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::names::PROBE_MS;
 use super::{host, server};
 use crate::record::Sample;
 
 /// How long [`Recorder::finish`] waits for the last samples before it leaves a hanging probe behind.
 const LAST_SAMPLE: Duration = Duration::from_secs(2);
+/// The same for probes of other hosts, whose readings take longer.
+const LAST_FROM_AFAR: Duration = Duration::from_secs(6);
 
 /// Something that can be sampled.
 pub trait Sampled: Send {
@@ -23,6 +26,20 @@ pub trait Sampled: Send {
     fn unavailable(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// Whether the next reading may succeed where one has failed; the recorder then goes on.
+    fn survives_errors(&self) -> bool {
+        false
+    }
+}
+
+/// A probe beside those of the server and of this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Also {
+    /// The server's own host, from afar.
+    ServerHost,
+    /// A replica; there may be several.
+    Replica,
 }
 
 impl Sampled for server::Probe {
@@ -58,6 +75,10 @@ pub struct Recording {
     pub server: Vec<Sample>,
     /// Host samples in order of time.
     pub host: Vec<Sample>,
+    /// Samples of the server's own host, where it has a probe, in order of time.
+    pub server_host: Vec<Sample>,
+    /// Samples of all replicas in order of time.
+    pub replicas: Vec<Sample>,
     /// Signals that could not be read, with the reason.
     pub unavailable: Vec<String>,
 }
@@ -66,8 +87,10 @@ pub struct Recording {
 pub struct Recorder {
     started: Instant,
     origin: Option<Instant>,
+    interval: Duration,
     server: Option<Sampler>,
     host: Option<Sampler>,
+    others: Vec<(Also, Sampler)>,
 }
 
 /// What a thread has brought so far.
@@ -101,16 +124,29 @@ impl Recorder {
         Self {
             started: Instant::now(),
             origin: None,
+            interval,
+            others: Vec::new(),
             server: server.and_then(|probe| Sampler::spawn("probe-server", probe, interval)),
             host: host.and_then(|probe| Sampler::spawn("probe-host", probe, interval)),
         }
+    }
+
+    /// Starts a further probe, the first reading at once.
+    pub fn also(&mut self, what: Also, probe: Box<dyn Sampled>) {
+        let sampler = Sampler::spawn("probe-other", probe, self.interval);
+        self.others.extend(sampler.map(|sampler| (what, sampler)));
+    }
+
+    fn samplers(&self) -> impl Iterator<Item = &Sampler> {
+        let others = self.others.iter().map(|(_, sampler)| sampler);
+        self.server.iter().chain(&self.host).chain(others)
     }
 
     /// The clients were released at `origin`: sample times count from there, earlier ones are
     /// negative. Asks for a sample right now as well. Never waits.
     pub fn released(&mut self, origin: Instant) {
         self.origin = Some(origin);
-        for sampler in self.server.iter().chain(&self.host) {
+        for sampler in self.samplers() {
             // A thread that has ended takes no more.
             let _ = sampler.commands.send(Command::Sample);
         }
@@ -121,7 +157,7 @@ impl Recorder {
     pub fn finish(self) -> Recording {
         let origin = self.origin.unwrap_or(self.started);
         let deadline = Instant::now() + LAST_SAMPLE;
-        for sampler in self.server.iter().chain(&self.host) {
+        for sampler in self.samplers() {
             let _ = sampler.commands.send(Command::Finish);
         }
         let mut recording = Recording::default();
@@ -132,6 +168,15 @@ impl Recorder {
             recording.server =
                 server.collect("server", origin, deadline, &mut recording.unavailable);
         }
+        let deadline = deadline + (LAST_FROM_AFAR - LAST_SAMPLE);
+        for (what, sampler) in self.others {
+            let (name, samples) = match what {
+                Also::ServerHost => ("server's host", &mut recording.server_host),
+                Also::Replica => ("replica", &mut recording.replicas),
+            };
+            samples.extend(sampler.collect(name, origin, deadline, &mut recording.unavailable));
+        }
+        recording.replicas.sort_by(|a, b| a.at.total_cmp(&b.at));
         recording
     }
 }
@@ -193,7 +238,8 @@ fn sample_until_told(
     loop {
         let asked = Instant::now();
         let result = probe.sample();
-        let at = asked + asked.elapsed() / 2;
+        let took = asked.elapsed();
+        let at = asked + took / 2;
         let news = if std::mem::take(&mut first) {
             probe.unavailable()
         } else {
@@ -203,7 +249,16 @@ fn sample_until_told(
             let mut taken = lock(taken);
             taken.unavailable.extend(news);
             match result {
-                Ok(sample) => taken.samples.push((at, sample)),
+                Ok(mut sample) => {
+                    let millis = took.as_secs_f64() * 1e3;
+                    sample.values.insert(PROBE_MS.to_owned(), millis);
+                    taken.samples.push((at, sample));
+                }
+                Err(error) if probe.survives_errors() => {
+                    if !taken.unavailable.contains(&error) {
+                        taken.unavailable.push(error);
+                    }
+                }
                 // After a failure a connection is out of step: no further answer could be trusted.
                 Err(error) => {
                     taken.unavailable.push(format!("probe ended: {error}"));

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use mysql::prelude::Queryable;
 
 use super::counters::{COUNTERS, Source};
+use super::innodb_status::{self, Figure};
+use super::names::server::PROBE_STATEMENTS;
 use crate::record::{Flavour, Sample};
 
 /// Why a sample could not be taken.
@@ -25,6 +27,17 @@ pub struct Probe {
     constants: BTreeMap<&'static str, f64>,
     unavailable: BTreeMap<String, String>,
     prepared: bool,
+    /// Whether SHOW ENGINE INNODB STATUS is needed and allowed.
+    innodb_status: bool,
+    /// Statements sent so far: they are in the server's counts and not in the load's.
+    sent: u32,
+}
+
+/// What one reading brought, beside the status.
+#[derive(Debug, Default)]
+struct Extra {
+    metrics: HashMap<String, f64>,
+    innodb_status: HashMap<Figure, f64>,
 }
 
 impl Probe {
@@ -38,6 +51,8 @@ impl Probe {
             constants: BTreeMap::new(),
             unavailable: BTreeMap::new(),
             prepared: false,
+            innodb_status: false,
+            sent: 0,
         }
     }
 
@@ -47,6 +62,9 @@ impl Probe {
     /// The server's words when it does not answer at all. A counter that it lacks is no error: it is
     /// not in the sample, and [`Self::unavailable`] says why.
     pub fn sample(&mut self) -> Result<Sample, ProbeError> {
+        // Those before this one: SHOW GLOBAL STATUS counts itself, at both ends of any window.
+        let sent = f64::from(self.sent);
+        self.sent += 1;
         let status: HashMap<String, String> = self
             .conn
             .query_map("SHOW GLOBAL STATUS", |(name, value): (String, String)| {
@@ -59,8 +77,12 @@ impl Probe {
             self.prepared = true;
             self.look_around(&status);
         }
-        let metrics = self.read_metrics()?;
-        let resolved = resolve(self.flavour, &status, &metrics, &self.constants);
+        let extra = Extra {
+            metrics: self.read_metrics()?,
+            innodb_status: self.read_innodb_status().unwrap_or_default(),
+        };
+        let mut resolved = resolve(self.flavour, &status, &extra, &self.constants);
+        resolved.insert(PROBE_STATEMENTS.to_owned(), sent);
         Ok(Sample {
             at: 0.0,
             values: resolved.into(),
@@ -90,23 +112,47 @@ impl Probe {
         }
         for (name, (a, b)) in wanted_variables(self.flavour, status) {
             let sql = format!("SELECT @@GLOBAL.{a} * @@GLOBAL.{b}");
+            self.sent += 1;
             if let Ok(Some(value)) = self.conn.query_first::<f64, _>(sql) {
                 self.constants.insert(name, value);
             }
         }
-        let metrics = self.read_metrics().unwrap_or_default();
-        let found = resolve(self.flavour, status, &metrics, &self.constants);
+        let mut extra = Extra {
+            metrics: self.read_metrics().unwrap_or_default(),
+            ..Extra::default()
+        };
+        let mut status_problem = None;
+        if self.needs_innodb_status(status, &extra) {
+            self.innodb_status = true;
+            match self.read_innodb_status() {
+                Ok(figures) => extra.innodb_status = figures,
+                Err(error) => {
+                    // It would be refused again and again.
+                    self.innodb_status = false;
+                    status_problem = Some(words(&error));
+                }
+            }
+        }
+        let found = resolve(self.flavour, status, &extra, &self.constants);
         for counter in COUNTERS {
             if counter.optional || found.contains_key(counter.name) {
                 continue;
             }
             let sources = counter.sources(self.flavour);
-            let why = match (sources.last(), &metrics_problem) {
+            // The text of INNODB STATUS is the last resort of a counter, not its place.
+            let place = sources
+                .iter()
+                .rfind(|source| !matches!(source, Source::InnodbStatus(_)));
+            let why = match (place, &metrics_problem) {
                 (None, _) => "this server does not have it".to_owned(),
                 (Some(Source::Metric(metric)), Some(problem)) => format!("{problem} ({metric})"),
                 (Some(Source::Metric(metric)), None) => {
                     format!("INNODB_METRICS has no enabled {metric}")
                 }
+                (Some(Source::Metrics(metrics)), _) => {
+                    format!("INNODB_METRICS has no enabled {}", metrics.join(", "))
+                }
+                (Some(Source::InnodbStatus(_)), _) => "no source".to_owned(),
                 (Some(Source::Status(status)), _) => {
                     format!("SHOW GLOBAL STATUS has no {status}")
                 }
@@ -115,8 +161,40 @@ impl Probe {
                 }
                 (Some(Source::Variables(a, b)), _) => format!("no variables {a}, {b}"),
             };
+            let why = match &status_problem {
+                Some(problem)
+                    if sources
+                        .iter()
+                        .any(|source| matches!(source, Source::InnodbStatus(_))) =>
+                {
+                    format!("{why}; SHOW ENGINE INNODB STATUS: {problem}")
+                }
+                _ => why,
+            };
             self.unavailable.insert(counter.name.to_owned(), why);
         }
+    }
+
+    /// Whether a counter has no source but the status text.
+    fn needs_innodb_status(&self, status: &HashMap<String, String>, extra: &Extra) -> bool {
+        let found = resolve(self.flavour, status, extra, &self.constants);
+        COUNTERS.iter().any(|counter| {
+            !found.contains_key(counter.name)
+                && counter
+                    .sources(self.flavour)
+                    .iter()
+                    .any(|source| matches!(source, Source::InnodbStatus(_)))
+        })
+    }
+
+    fn read_innodb_status(&mut self) -> Result<HashMap<Figure, f64>, mysql::Error> {
+        if !self.innodb_status {
+            return Ok(HashMap::new());
+        }
+        self.sent += 1;
+        let row: Option<mysql::Row> = self.conn.query_first("SHOW ENGINE INNODB STATUS")?;
+        let text: Option<String> = row.and_then(|row| row.get(2));
+        Ok(innodb_status::figures(&text.unwrap_or_default()))
     }
 
     /// Which of `wanted` count. `MySQL` says so in STATUS; `MariaDB` has no such column but ENABLED.
@@ -130,6 +208,7 @@ impl Probe {
             .map(|name| format!("'{name}'"))
             .collect::<Vec<_>>()
             .join(",");
+        self.sent += 1;
         self.conn.query(format!(
             "SELECT NAME FROM INFORMATION_SCHEMA.INNODB_METRICS WHERE NAME IN ({list}) AND {column}"
         ))
@@ -139,6 +218,7 @@ impl Probe {
         let Some(query) = &self.metrics else {
             return Ok(HashMap::new());
         };
+        self.sent += 1;
         let rows: Vec<(String, f64)> = self.conn.query(query).map_err(ProbeError::Status)?;
         Ok(rows.into_iter().collect())
     }
@@ -150,9 +230,10 @@ fn metrics_query(names: &[String]) -> String {
         .map(|name| format!("'{name}'"))
         .collect::<Vec<_>>()
         .join(",");
-    // A string is sent for COUNT otherwise on some versions; the cast makes it a number everywhere.
+    // A string is sent for COUNT otherwise on some versions; the sum is a number everywhere (MySQL 5.7 has no
+    // CAST … AS DOUBLE).
     format!(
-        "SELECT NAME, CAST(COUNT AS DOUBLE) FROM INFORMATION_SCHEMA.INNODB_METRICS WHERE NAME IN ({list})"
+        "SELECT NAME, COUNT + 0e0 FROM INFORMATION_SCHEMA.INNODB_METRICS WHERE NAME IN ({list})"
     )
 }
 
@@ -165,6 +246,7 @@ fn wanted_metrics(flavour: Flavour, status: &HashMap<String, String>) -> BTreeSe
                 Source::Metric(name) => {
                     wanted.insert(*name);
                 }
+                Source::Metrics(names) => wanted.extend(*names),
                 source if from_status(*source, status).is_some() => break,
                 _ => {}
             }
@@ -197,7 +279,7 @@ fn wanted_variables(
 fn resolve(
     flavour: Flavour,
     status: &HashMap<String, String>,
-    metrics: &HashMap<String, f64>,
+    extra: &Extra,
     constants: &BTreeMap<&'static str, f64>,
 ) -> BTreeMap<String, f64> {
     COUNTERS
@@ -207,7 +289,12 @@ fn resolve(
                 .sources(flavour)
                 .iter()
                 .find_map(|source| match source {
-                    Source::Metric(name) => metrics.get(*name).copied(),
+                    Source::Metric(name) => extra.metrics.get(*name).copied(),
+                    Source::Metrics(names) => names
+                        .iter()
+                        .map(|name| extra.metrics.get(*name).copied())
+                        .sum(),
+                    Source::InnodbStatus(figure) => extra.innodb_status.get(figure).copied(),
                     Source::Variables(..) => constants.get(counter.name).copied(),
                     source => from_status(*source, status),
                 })
@@ -228,7 +315,10 @@ fn from_status(source: Source, status: &HashMap<String, String>) -> Option<f64> 
     match source {
         Source::Status(name) => number(name),
         Source::Difference(a, b) => Some((number(a)? - number(b)?).max(0.0)),
-        Source::Metric(_) | Source::Variables(..) => None,
+        Source::Metric(_)
+        | Source::Metrics(_)
+        | Source::InnodbStatus(_)
+        | Source::Variables(..) => None,
     }
 }
 
@@ -264,7 +354,7 @@ mod tests {
     ];
 
     fn missing(flavour: Flavour, text: &str) -> Vec<&'static str> {
-        let found = resolve(flavour, &dump(text), &HashMap::new(), &BTreeMap::new());
+        let found = resolve(flavour, &dump(text), &Extra::default(), &BTreeMap::new());
         COUNTERS
             .iter()
             .filter(|c| !c.optional && !found.contains_key(c.name))
@@ -294,7 +384,7 @@ mod tests {
         let maria = resolve(
             Flavour::MariaDb,
             &dump(MARIADB[0]),
-            &HashMap::new(),
+            &Extra::default(),
             &BTreeMap::new(),
         );
         assert_eq!(maria[n::DEADLOCKS], 21437.0);
@@ -303,7 +393,10 @@ mod tests {
         let mysql = resolve(
             Flavour::MySql,
             &dump(MYSQL[0]),
-            &HashMap::from([("lock_deadlocks".to_owned(), 7.0)]),
+            &Extra {
+                metrics: HashMap::from([("lock_deadlocks".to_owned(), 7.0)]),
+                ..Extra::default()
+            },
             &BTreeMap::new(),
         );
         assert_eq!(mysql[n::CHECKPOINT_AGE], 29_678_583.0 - 29_603_127.0);
@@ -318,7 +411,7 @@ mod tests {
             resolve(
                 Flavour::MariaDb,
                 &dump(text),
-                &HashMap::new(),
+                &Extra::default(),
                 &BTreeMap::new(),
             )
             .contains_key(n::ASYNC_READS_PENDING)
@@ -331,7 +424,13 @@ mod tests {
     fn metrics_are_asked_only_where_status_has_no_answer() {
         assert_eq!(
             wanted_metrics(Flavour::MySql, &dump(MYSQL[0])),
-            BTreeSet::from(["lock_deadlocks", "trx_rseg_history_len"])
+            BTreeSet::from([
+                "innodb_rwlock_s_os_waits",
+                "innodb_rwlock_sx_os_waits",
+                "innodb_rwlock_x_os_waits",
+                "lock_deadlocks",
+                "trx_rseg_history_len"
+            ])
         );
         assert!(wanted_metrics(Flavour::MariaDb, &dump(MARIADB[0])).is_empty());
         // MySQL before 8.0.30: no LSNs in the status.

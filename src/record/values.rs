@@ -57,6 +57,16 @@ impl Values {
         self.values.get(place).filter(|value| !value.is_nan())
     }
 
+    /// Adds a figure, or replaces it.
+    pub fn insert(&mut self, name: String, value: f64) {
+        if let Ok(place) = self.names.0.binary_search_by(|n| (**n).cmp(&name)) {
+            self.values[place] = value;
+        } else {
+            let before = self.iter().map(|(name, value)| (name.to_owned(), value));
+            *self = before.chain([(name, value)]).collect();
+        }
+    }
+
     /// Whether `name` is there.
     pub fn contains_key(&self, name: &str) -> bool {
         self.get(name).is_some()
@@ -139,7 +149,7 @@ mod tests {
             [Some(2.0), Some(1.0), None, Some(3.0), Some(5.0)],
         );
         assert_eq!(values.get("a"), Some(&1.0));
-        assert_eq!(values["b"], 2.0);
+        assert_eq!(values.get("b"), Some(&2.0));
         assert!(!values.contains_key("disk.y.ms") && !values.contains_key("c"));
         assert_eq!(
             values.keys().collect::<Vec<_>>(),
@@ -156,5 +166,11 @@ mod tests {
             .collect();
         assert_eq!(values, same);
         assert_ne!(values, Values::default());
+        let mut more = values.clone();
+        more.insert("c".to_owned(), 4.0);
+        more.insert("a".to_owned(), 7.0);
+        let figures = [&more, &values].map(|v| (v.get("c").copied(), v.get("a").copied()));
+        assert_eq!(figures, [(Some(4.0), Some(7.0)), (None, Some(1.0))]);
+        assert_eq!(more.keys().count(), 5);
     }
 }

@@ -31,6 +31,8 @@ pub struct Store {
     errors: Table,
     server: Samples,
     host: Samples,
+    server_host: Samples,
+    replicas: Samples,
 }
 
 /// A table of samples and the names of its columns.
@@ -96,6 +98,8 @@ impl Store {
             errors: table("errors.csv"),
             server: Samples::new(table("server.csv"), |cell| &cell.server),
             host: Samples::new(table("host.csv"), |cell| &cell.host),
+            server_host: Samples::new(table("server_host.csv"), |cell| &cell.evidence.server_host),
+            replicas: Samples::new(table("replicas.csv"), |cell| &cell.evidence.replicas),
             dir,
         })
     }
@@ -154,6 +158,12 @@ impl Store {
         write_table(&mut self.errors, header, cells, known, tables::error_rows)?;
         self.server.write(cells, known)?;
         self.host.write(cells, known)?;
+        if run.evidence.server_host.is_some() {
+            self.server_host.write(cells, known)?;
+        }
+        if !run.evidence.replicas.is_empty() {
+            self.replicas.write(cells, known)?;
+        }
         self.saved = prints;
         let path = self.dir.join("run.json");
         let mut manifest = serde_json::to_vec_pretty(run)

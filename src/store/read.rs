@@ -42,7 +42,20 @@ pub fn open(dir: &Path) -> Result<Run, StoreError> {
     let mut errors: BTreeMap<u32, Vec<(u32, ErrorCount)>> = by_cell(read_errors(dir, &mut lost)?);
     let mut server = by_cell(read_samples(dir, "server.csv", &mut lost)?);
     let mut host = by_cell(read_samples(dir, "host.csv", &mut lost)?);
+    let watched = |there: bool, name: &str, lost: &mut Vec<String>| {
+        let samples = if there {
+            read_samples(dir, name, lost)?
+        } else {
+            Vec::new()
+        };
+        Ok::<_, StoreError>(by_cell(samples))
+    };
+    let evidence = &run.evidence;
+    let mut server_host = watched(evidence.server_host.is_some(), "server_host.csv", &mut lost)?;
+    let mut replicas = watched(!evidence.replicas.is_empty(), "replicas.csv", &mut lost)?;
     for cell in &mut run.cells {
+        cell.evidence.server_host = server_host.remove(&cell.index).unwrap_or_default();
+        cell.evidence.replicas = replicas.remove(&cell.index).unwrap_or_default();
         cell.server = server.remove(&cell.index).unwrap_or_default();
         cell.host = host.remove(&cell.index).unwrap_or_default();
     }

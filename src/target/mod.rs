@@ -50,7 +50,7 @@ pub use managed::end_private_servers;
 pub use orphans::end_orphans;
 pub use preflight::{Limit, preflight};
 pub use process::is_alive;
-pub use resolve::resolve;
+pub use resolve::{replicas, resolve};
 pub use run_lock::RunLock;
 pub use server::Server;
 pub use snapshot::{Anew, DataSource, Keeping};

@@ -41,6 +41,35 @@ pub fn resolve(plan: &Plan) -> Result<(Endpoint, Endpoint), TargetError> {
     Ok((load, admin))
 }
 
+/// Name and endpoint of each replica of the plan, with the control account where it has none of its own.
+///
+/// # Errors
+/// As [`resolve`], for the account of a replica.
+pub fn replicas(plan: &Plan) -> Result<Vec<(String, Endpoint)>, TargetError> {
+    let Place::Server(place) = &plan.target.place else {
+        return Ok(Vec::new());
+    };
+    let timeout = plan.target.connect_timeout.0;
+    plan.replicas
+        .iter()
+        .map(|replica| {
+            let place = ServerPlace {
+                address: replica.address.clone(),
+                ..place.clone()
+            };
+            let account = replica
+                .account
+                .as_ref()
+                .or(place.admin.as_ref())
+                .unwrap_or(&place.account);
+            Ok((
+                replica.name.clone(),
+                endpoint(&place, account, None, timeout)?,
+            ))
+        })
+        .collect()
+}
+
 /// The endpoint of one account; the other account's address serves where its own option file names none.
 fn endpoint(
     place: &ServerPlace,

@@ -370,6 +370,11 @@ impl Server {
         self.handed.conn()
     }
 
+    /// Environment variables that hold secrets: no child process may see them.
+    pub fn hidden_variables(&self) -> &[String] {
+        &self.hidden
+    }
+
     /// How the load connects.
     pub fn load_endpoint(&self) -> &Endpoint {
         &self.load
@@ -618,6 +623,7 @@ fn secret_variables(plan: &Plan) -> Vec<String> {
     };
     std::iter::once(&place.account)
         .chain(&place.admin)
+        .chain(plan.replicas.iter().filter_map(|r| r.account.as_ref()))
         .filter_map(|account| match &account.password {
             PasswordSource::Env(name) => Some(name.clone()),
             _ => None,

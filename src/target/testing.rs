@@ -94,7 +94,9 @@ pub(super) fn plan() -> Plan {
             set: Vec::new(),
             connect_timeout: span(10),
             start_timeout: span(120),
+            probe: None,
         },
+        replicas: Vec::new(),
         dataset: Dataset {
             tables: 1,
             size: DataSize::Rows(10),
@@ -122,6 +124,7 @@ pub(super) fn plan() -> Plan {
             open: None,
             discard: span(0),
             measure: span(1),
+            until_steady: None,
             events: None,
             interval: span(1),
             repeats: 1,

@@ -18,6 +18,7 @@ pub use keys::{KeySampler, hot_share};
 pub use library::{builtin_names, describe, known_options, load, show, undeclared};
 pub use mix::mix;
 pub use program::*;
+pub use sql::fill;
 pub use text::TextPattern;
 pub use unique::UniquePermutation;
 pub(crate) use unique::mix_seed;

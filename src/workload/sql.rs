@@ -51,6 +51,24 @@ fn line_end(bytes: &[u8], from: usize) -> usize {
         .map_or(bytes.len(), |length| from + length)
 }
 
+/// The statement as text: `{table}` replaced by the number, each parameter by its value, which is SQL as
+/// it stands (quoted where it is text). `None` when there are not as many values as parameters.
+pub fn fill(sql: &str, table: u32, values: &[String]) -> Option<String> {
+    let (marks, _) = scan(sql).ok()?;
+    if marks.len() != values.len() {
+        return None;
+    }
+    let mut text = String::with_capacity(sql.len());
+    let mut from = 0;
+    for (mark, value) in marks.into_iter().zip(values) {
+        text.push_str(&sql[from..mark].replace("{table}", &table.to_string()));
+        text.push_str(value);
+        from = mark + 1;
+    }
+    text.push_str(&sql[from..].replace("{table}", &table.to_string()));
+    Some(text)
+}
+
 /// Number of parameters of a statement.
 ///
 /// # Errors
@@ -148,6 +166,17 @@ mod tests {
         for sql in ["SELECT '?", "SELECT /* ?", "SELECT 1; SELECT 2", " commit "] {
             assert!(check(sql).is_err(), "{sql}");
         }
+    }
+
+    #[test]
+    fn values_take_the_place_of_parameters_only() {
+        let values = ["7".to_owned(), "'{table}?'".to_owned()];
+        assert_eq!(
+            fill("SELECT '?' FROM t{table} WHERE a=? AND b=?", 3, &values).unwrap(),
+            "SELECT '?' FROM t3 WHERE a=7 AND b='{table}?'"
+        );
+        assert_eq!(fill("SELECT ?", 1, &values), None);
+        assert_eq!(fill("SELECT '", 1, &[]), None);
     }
 
     #[test]

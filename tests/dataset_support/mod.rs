@@ -82,7 +82,9 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
             set: Vec::new(),
             connect_timeout: Span(Duration::from_secs(10)),
             start_timeout: Span(Duration::from_secs(60)),
+            probe: None,
         },
+        replicas: Vec::new(),
         dataset: Dataset {
             tables: 3,
             size: DataSize::Rows(rows),
@@ -110,6 +112,7 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
             open: None,
             discard: Span(Duration::ZERO),
             measure: Span(Duration::from_secs(1)),
+            until_steady: None,
             events: None,
             interval: Span(Duration::from_secs(1)),
             repeats: 1,

@@ -243,6 +243,7 @@ pub(crate) fn findings(run: &Run) -> Findings {
     let limit = first.and_then(|l| l.limit.threads);
     let knee = first.and_then(|l| l.knee.as_ref());
     Findings {
+        evidence: capbench::analysis::EvidenceFindings::default(),
         headline: Headline {
             limit,
             workload: first.map(|l| l.workload.clone()),

@@ -167,10 +167,7 @@ fn tables_grow_by_a_new_cell() {
         let before = files(&dir);
         let new_figure = number == 1;
         if new_figure {
-            let values = &mut cell.server[0].values;
-            let more = [("a_new_one".to_owned(), 5.0)];
-            let before = values.iter().map(|(name, value)| (name.to_owned(), value));
-            *values = before.chain(more).collect();
+            cell.server[0].values.insert("a_new_one".into(), 5.0);
         }
         run.cells.push(cell);
         store.save(&run).unwrap();

@@ -122,6 +122,7 @@ pub(crate) fn cell(
             lateness_max: Some(Millis(1.5)),
         },
         differences: Vec::new(),
+        evidence: capbench::record::CellEvidence::default(),
         intervals,
         server: Vec::new(),
         host: Vec::new(),
@@ -254,6 +255,7 @@ pub(crate) fn run() -> Run {
         starts: Vec::new(),
         cells: Vec::new(),
         unavailable: Vec::new(),
+        evidence: capbench::record::RunEvidence::default(),
     }
 }
 

@@ -5,11 +5,13 @@ mod after;
 mod environment;
 mod ladders;
 mod model;
+mod seen;
 mod starts;
 mod summary;
 
 pub use environment::IMPORTANT_VARIABLES;
 pub use model::*;
+pub use seen::{DigestView, DigestsView, PlanView, SeenCellView, SeenView};
 
 use crate::analysis::Findings;
 use crate::record::Run;
@@ -31,6 +33,7 @@ pub fn build(run: &Run, findings: &Findings) -> View {
         starts: starts::starts(run),
         warnings: summary::warnings(run),
         notes: findings.notes.clone(),
+        seen: seen::seen(run, findings),
         unavailable: run.unavailable.clone(),
         open_loop: run.open.is_some(),
         repeats: ladders::passes(run),

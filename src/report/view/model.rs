@@ -34,6 +34,8 @@ pub struct View {
     pub warnings: Vec<WarningView>,
     /// What a reader should know besides.
     pub notes: Vec<String>,
+    /// What was seen beside the load.
+    pub seen: super::SeenView,
     /// Signals that could not be read, with the reason.
     pub unavailable: Vec<String>,
     /// Whether arrivals followed a rate instead of the answers.

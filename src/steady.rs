@@ -1,8 +1,5 @@
-//! Steady state: where a cell's warm-up ends, and whether it holds afterwards.
-
-use super::findings::Steadiness;
-use super::stats::{batch_means, mean};
-use crate::units::Ratio;
+//! Steady state: where a cell's warm-up ends, and whether it holds afterwards. Arithmetic on throughputs
+//! alone, so that the run itself can ask it while a step goes on.
 
 /// Batches of 5 for intervals shorter than this many seconds, single intervals otherwise: with 10-s
 /// lines and m = 5 the cut hit its limit needlessly, with m = 1 it found a 50-s decay \[M\].
@@ -21,8 +18,12 @@ pub(crate) const HALVES: f64 = 0.05;
 pub(crate) struct Cut {
     /// Intervals to drop from the start.
     pub(crate) drop: usize,
-    /// The verdict.
-    pub(crate) steadiness: Steadiness,
+    /// Whether what remains counts as steady.
+    pub(crate) steady: bool,
+    /// Whether MSER found no cut within the first half.
+    pub(crate) limit_reached: bool,
+    /// Throughput of the second half of what remains against the first, minus 1; `None`: too few intervals.
+    pub(crate) halves: Option<f64>,
 }
 
 /// MSER-m (White): the cut `d` minimises `Σ_{i≥d}(y_i−ȳ_d)²/(n−d)²` over batch means; it is refused
@@ -53,12 +54,22 @@ pub(crate) fn cut(tps: &[f64], seconds: f64) -> Cut {
     let halves = halves(&tps[drop..]);
     Cut {
         drop,
-        steadiness: Steadiness {
-            steady: !limit_reached && halves.is_none_or(|h| h.0.abs() <= HALVES),
-            limit_reached,
-            halves,
-        },
+        steady: !limit_reached && halves.is_none_or(|h| h.abs() <= HALVES),
+        limit_reached,
+        halves,
     }
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Means of whole batches; the odd rest is left out at the start.
+fn batch_means(values: &[f64], size: usize) -> Vec<f64> {
+    values[values.len() % size..]
+        .chunks_exact(size)
+        .filter_map(mean)
+        .collect()
 }
 
 /// The cut in batches, at most `limit`.
@@ -77,11 +88,11 @@ fn mser(batches: &[f64], limit: usize) -> usize {
 }
 
 /// Second half against the first, minus 1; the middle interval of an odd number is in neither.
-fn halves(tps: &[f64]) -> Option<Ratio> {
+fn halves(tps: &[f64]) -> Option<f64> {
     let half = tps.len() / 2;
     let first = mean(&tps[..half]).filter(|m| *m > 0.0)?;
     let second = mean(&tps[tps.len() - half..])?;
-    Some(Ratio(second / first - 1.0))
+    Some(second / first - 1.0)
 }
 
 #[cfg(test)]
@@ -108,29 +119,29 @@ mod tests {
             10.0,
         );
         assert!((4..=8).contains(&found.drop), "{found:?}");
-        assert!(found.steadiness.steady, "{found:?}");
+        assert!(found.steady, "{found:?}");
     }
 
     #[test]
     fn short_intervals_are_batched_by_five() {
         let found = cut(&series(&[(500.0, 12), (1000.0, 108)]), 1.0);
         assert_eq!(found.drop, 15, "whole batches of five");
-        assert!(found.steadiness.steady);
+        assert!(found.steady);
     }
 
     #[test]
     fn a_series_without_a_ramp_keeps_nearly_everything() {
         let found = cut(&series(&[(1000.0, 30)]), 10.0);
         assert!(found.drop <= 10, "{found:?}");
-        assert!(found.steadiness.steady);
+        assert!(found.steady);
     }
 
     #[test]
     fn a_decay_through_the_whole_cell_is_not_steady() {
         let falling: Vec<f64> = (0..30).map(|i| 10_100.0 - 210.0 * f64::from(i)).collect();
         let found = cut(&falling, 10.0);
-        assert!(found.steadiness.limit_reached);
-        assert!(!found.steadiness.steady);
+        assert!(found.limit_reached);
+        assert!(!found.steady);
     }
 
     #[test]
@@ -138,8 +149,8 @@ mod tests {
         // Six intervals: too few for MSER to refuse, so the halves tell.
         let found = cut(&[100.0, 100.0, 100.5, 92.0, 92.5, 92.0], 10.0);
         assert_eq!(found.drop, 0);
-        assert!(!found.steadiness.limit_reached);
-        assert!(!found.steadiness.steady, "{found:?}");
+        assert!(!found.limit_reached);
+        assert!(!found.steady, "{found:?}");
     }
 
     #[test]
@@ -147,9 +158,9 @@ mod tests {
         for n in 0..4 {
             let found = cut(&vec![100.0; n], 10.0);
             assert_eq!(found.drop, 0);
-            assert!(found.steadiness.steady);
+            assert!(found.steady);
         }
-        assert_eq!(cut(&[100.0], 10.0).steadiness.halves, None);
-        assert!(cut(&[0.0; 12], 1.0).steadiness.halves.is_none());
+        assert_eq!(cut(&[100.0], 10.0).halves, None);
+        assert!(cut(&[0.0; 12], 1.0).halves.is_none());
     }
 }
