@@ -353,7 +353,10 @@ fn samples(rates: &[(&str, f64)], gauges: &[(&str, f64)]) -> Vec<Sample> {
                     .iter()
                     .map(|(name, rate)| ((*name).to_owned(), 1e6 + rate * at)),
             );
-            Sample { at, values }
+            Sample {
+                at,
+                values: values.into(),
+            }
         })
         .collect()
 }

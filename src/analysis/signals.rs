@@ -1,6 +1,6 @@
 //! What the probes saw within a cell's window, as rates, shares and means.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::findings::Window;
 use super::stats::mean;
@@ -433,10 +433,10 @@ impl<'a> Span<'a> {
         let Some(first) = self.samples.first() else {
             return BTreeSet::new();
         };
-        let values: &'a BTreeMap<String, f64> = &first.values;
-        values
-            .range(prefix.to_owned()..)
-            .map_while(|(name, _)| name.strip_prefix(prefix))
+        first
+            .values
+            .keys_under(prefix)
+            .filter_map(|name| name.strip_prefix(prefix))
             .filter_map(|rest| rest.rsplit_once('.').map(|(device, _)| device))
             .collect()
     }

@@ -10,10 +10,13 @@ mod client;
 mod context;
 mod coordinator;
 mod engine;
+#[cfg(test)]
+mod fault_tests;
 mod hints;
 mod link;
 mod preflight;
 mod prepared;
+mod recorder;
 mod script;
 mod shared;
 mod spec;

@@ -61,7 +61,10 @@ impl Probe {
             );
             self.note("server context switches", switches(pid, &mut put));
         }
-        Sample { at: 0.0, values }
+        Sample {
+            at: 0.0,
+            values: values.into(),
+        }
     }
 
     /// Figures that this host does not give, each with the reason.

@@ -101,7 +101,7 @@ impl Probe {
         }
         Ok(Sample {
             at: 0.0,
-            values: resolved,
+            values: resolved.into(),
         })
     }
 

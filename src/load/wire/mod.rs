@@ -10,7 +10,7 @@ mod frame;
 mod login;
 mod reply;
 
-pub(crate) use command::{Execute, close, prepare, query, quit};
+pub(crate) use command::{Executable, Execute, close, prepare, query, quit};
 pub use error::{ServerError, WireError};
 pub(crate) use login::{Encrypt, Login, LoginConfig, LoginStep};
 pub(crate) use reply::{Answer, Wire};

@@ -218,11 +218,11 @@ fn answers_survive_any_cut() {
         result_set,
         affected,
     };
-    let refused = Answer::Refused(ServerError {
+    let refused = Answer::Refused(Box::new(ServerError {
         code: 1213,
         state: Some("40001".into()),
         message: "Deadlock".into(),
-    });
+    }));
     for kind in [Kind::MySql, Kind::Old, Kind::MariaDb] {
         let mut conversations = vec![
             (packets(1, &[OK]), done(false, 0)),
