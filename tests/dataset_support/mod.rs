@@ -6,6 +6,9 @@
     reason = "a test may fail by panic"
 )]
 
+#[allow(dead_code, reason = "not every test looks at rows")]
+pub(crate) mod documented;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,7 +25,13 @@ use mysql::prelude::Queryable;
 use crate::support::{Kind, Server};
 
 /// A server whose data is thrown away: it need not be safe.
+#[allow(dead_code, reason = "some tests have options of their own")]
 pub(crate) fn start(kind: Kind) -> Server {
+    start_with(kind, &[])
+}
+
+/// The same with more options.
+pub(crate) fn start_with(kind: Kind, more: &[&str]) -> Server {
     let mut options = vec![
         "--innodb-buffer-pool-size=64M",
         "--innodb-flush-log-at-trx-commit=0",
@@ -32,6 +41,7 @@ pub(crate) fn start(kind: Kind) -> Server {
     if kind == Kind::MySql {
         options.push("--sync-binlog=0");
     }
+    options.extend(more);
     Server::start(kind, &options)
 }
 
@@ -74,6 +84,7 @@ fn ladder() -> Ladder {
 }
 
 /// A plan with 3 tables of `rows` rows in `database`.
+#[allow(clippy::too_many_lines, reason = "a plan has that many keys")]
 pub(crate) fn plan(database: &str, rows: u64) -> Plan {
     Plan {
         name: "test".to_owned(),
@@ -106,8 +117,11 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
             tables: 3,
             size: DataSize::Rows(rows),
             load_threads: 3,
+            load_rate: None,
+            binlog: None,
             reset: Reset::PerVariant,
             existing: false,
+            change_existing: false,
             keep: false,
             auto_inc: true,
             secondary_index: true,

@@ -66,7 +66,11 @@ fn data_is_kept_between_runs_and_put_back_between_variants() {
             (r" +\n", "\n"),
             (r"  +", "  "),
         ]}, {
-            insta::assert_snapshot!(list, @"");
+            insta::assert_snapshot!(list, @r"
+             size  made  last used  data
+             [size]  [time]  [time]  [version]: standard version=1 database=capbench tables=2 size=1000 rows seed=42 engine=innodb auto_inc=true index=true secondary=false k=uniform
+            [size] of at most [size] in [cache]
+            ");
         });
         let second = lab.run(&["plan.toml", "--out", "second"]).expect(0);
         second.says("(kept from an earlier run)");
