@@ -48,6 +48,14 @@ Exit codes:
   130  interrupted (Ctrl-C); what was measured is in the report, the server was put back.
        A second Ctrl-C ends at once and puts nothing back: see `capbench restore`";
 
+const COMPARE_CODES: &str = "\
+Exit codes:
+  0    compared: nothing that decides got worse beyond noise (inconclusive counts as this)
+  1    throughput or p95 of the second run is worse at a step that decides
+  2    the runs are unlike (each difference is named), or a folder holds no run
+  3    the file of --out cannot be written
+  4    one of the runs cannot be relied on, or no step was measured validly in both";
+
 /// How many concurrently active clients can a MySQL-family database carry, and what stops it?
 #[derive(Debug, Parser)]
 #[command(
@@ -154,6 +162,22 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         template: Option<PathBuf>,
     },
+    /// Compare two runs of one plan, the first as the baseline; prints Markdown
+    #[command(after_help = COMPARE_CODES)]
+    Compare {
+        /// The folder of the first run
+        #[arg(value_name = "DIR")]
+        first: PathBuf,
+        /// The folder of the second run
+        #[arg(value_name = "DIR")]
+        second: PathBuf,
+        /// Write the Markdown into this file too; it must not exist
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// Compare although this differs, and say so (may stand several times)
+        #[arg(long, value_enum, value_name = "PART")]
+        despite: Vec<PartArg>,
+    },
     /// Find the knee of a concurrency ladder in a CSV file
     Knee {
         /// Columns threads and tps (or qps), optionally `avg_ms`, `p95_ms`, `p99_ms`; `-` reads standard input
@@ -212,6 +236,37 @@ pub enum CacheCommand {
     List,
     /// Remove everything that no run uses now
     Clear,
+}
+
+/// What two runs may differ in, on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PartArg {
+    /// Version of capbench
+    Tool,
+    /// Times, steps, seed, warm-up, reset
+    Plan,
+    /// Workloads, protocol, access, loop
+    Workload,
+    /// Tables and rows
+    Dataset,
+    /// Family, version, address, encryption, round trip
+    Server,
+    /// The load machine
+    Host,
+}
+
+impl PartArg {
+    /// The word as it is typed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Plan => "plan",
+            Self::Workload => "workload",
+            Self::Dataset => "dataset",
+            Self::Server => "server",
+            Self::Host => "host",
+        }
+    }
 }
 
 /// Server family on the command line.

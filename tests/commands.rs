@@ -9,6 +9,8 @@ use std::process::{Command, Output};
 #[test]
 fn conversations() {
     trycmd::TestCases::new()
+        // Nothing of a test outlives it.
+        .env("CAPBENCH_CACHE_SIZE", "0")
         .case("tests/cmd/*.trycmd")
         .case("tests/cmd/*.toml")
         .run();

@@ -42,7 +42,8 @@ struct Totals {
 }
 
 impl Totals {
-    fn add(&mut self, interval: &Interval, closed: bool) {
+    /// `usual`: seconds of a whole interval. In the stump in which a cell was ended nothing may complete.
+    fn add(&mut self, interval: &Interval, closed: bool, usual: f64) {
         self.seconds += interval.seconds();
         self.done += interval.done;
         self.failed += interval.failed;
@@ -54,8 +55,10 @@ impl Totals {
         self.writes += interval.writes;
         self.others += interval.others;
         self.connected += interval.connected_seconds;
+        let stump = interval.seconds() < WHOLE_INTERVAL * usual;
         // Nothing done because nothing was due is no stall.
-        if interval.done == 0 && (closed || interval.arrivals > 0 || interval.backlog > 0) {
+        if interval.done == 0 && !stump && (closed || interval.arrivals > 0 || interval.backlog > 0)
+        {
             self.stalls += 1;
             self.stalled += interval.seconds();
             self.longest_stall = self.longest_stall.max(self.stalled);
@@ -86,7 +89,7 @@ pub(crate) fn summarise(run: &Run, cell: &CellRecord) -> (CellSummary, Signals) 
     let (dropped, kept) = measured.split_at(cut.drop);
     let mut totals = Totals::default();
     for interval in kept {
-        totals.add(interval, closed);
+        totals.add(interval, closed, usual);
     }
     let merged = &cell.merged;
     totals.latency =

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::effect::{Effect, EffectVerdict};
 use super::ladder::{Measured, RUNS_FOR_NOISE};
-use super::stats::{mean, t_quantile, t_sf, variance, welch};
+use super::stats::{mean, p_words, t_quantile, t_sf, variance, welch};
 use crate::plan::HouseRule;
 use crate::units::Ratio;
 
@@ -186,17 +186,18 @@ pub(super) fn judge(effect: &mut Effect, policy: Policy) {
         EffectVerdict::Inconclusive
     };
     effect.why = format!(
-        "{:+.1} %, 95 % interval {:+.1} … {:+.1} %, p = {p:.3}",
+        "{:+.1} %, 95 % interval {:+.1} … {:+.1} %, {}",
         change * 100.0,
         low.0 * 100.0,
-        high.0 * 100.0
+        high.0 * 100.0,
+        p_words(p)
     );
     if alike {
         let _ = write!(
             effect.why,
-            "; within ±{} by TOST, p = {:.3}",
+            "; within ±{} by TOST, {}",
             Ratio(policy.smallest),
-            effect.equivalence_p.unwrap_or(1.0)
+            p_words(effect.equivalence_p.unwrap_or(1.0))
         );
     }
 }

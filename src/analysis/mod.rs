@@ -43,6 +43,7 @@ pub use evidence::{
 };
 pub use findings::*;
 pub use next::{reference_cells, refined_cell, soak_cell};
+pub(crate) use stats::p_words;
 pub use swings::Moving;
 pub use unlike::{Part, Unlike, unlike};
 

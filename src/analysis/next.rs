@@ -41,11 +41,16 @@ pub fn reference_cells(run: &Run) -> Vec<NextCell> {
         .collect()
 }
 
-/// The next cell that narrows a knee of the baseline; `None`: nothing would.
+/// The next cell that narrows a knee of the baseline, that of the workload that decides the limit before the
+/// others; `None`: nothing would.
 pub fn refined_cell(run: &Run) -> Option<NextCell> {
     let findings = analyse(run);
-    let mut baseline = findings.ladders.iter().filter(|l| l.baseline);
-    baseline.find_map(|ladder| refinement::next(run, ladder))
+    let decides = |l: &LadderFinding| Some(&l.workload) == findings.headline.workload.as_ref();
+    let mut ladders: Vec<&LadderFinding> = findings.ladders.iter().filter(|l| l.baseline).collect();
+    ladders.sort_by_key(|ladder| !decides(ladder));
+    ladders
+        .into_iter()
+        .find_map(|ladder| refinement::next(run, ladder))
 }
 
 fn baseline<'a>(findings: &'a Findings, workload: &str) -> Option<&'a LadderFinding> {

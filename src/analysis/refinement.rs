@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::findings::LadderFinding;
 use super::knee::{Knee, KneeKind};
+use super::soak::minutes;
 use super::stats::{t_quantile, variance};
 use crate::plan::Step;
 use crate::record::{CellKind, CellRecord, CellStatus, NextCell, Run};
@@ -226,6 +227,8 @@ fn sentence(
         _ => format!(", with new steps at {} threads", steps.join(", ")),
     };
     format!(
-        "{cells} {noun} ({spent}) refined the knee{added}; a full grid of {grid} cells, all steps as often and as fine, would have taken {saved} more. Ended: {ended}."
+        "{cells} {noun} ({}) refined the knee{added}; a full grid of {grid} cells, all steps as often and as fine, would have taken {} more. Ended: {ended}.",
+        minutes(spent.seconds()),
+        minutes(saved.seconds())
     )
 }

@@ -17,6 +17,8 @@ const IOWAIT: f64 = 0.15;
 const QUEUE: f64 = 8.0;
 /// Read time against the ladder's smallest \[M\].
 const READ_TIME_FACTOR: f64 = 1.5;
+/// Buffer pool misses a statement that count beside one a transaction. \[H\]
+const MISSES_PER_STATEMENT: f64 = 0.25;
 /// `InnoDB`'s own pending reads where the server's host cannot be seen. \[H\]
 const PENDING_READS: f64 = 8.0;
 /// Share of client time spent waiting for row locks: hot rows gave 5 % at 16, 20 % at 32 and 50 % at
@@ -36,6 +38,8 @@ const NO_GROUP_COMMIT: f64 = 0.90;
 const MANY_CLIENTS: f64 = 8.0;
 /// Log flushes under way on average: someone always waits for one. \[H\]
 const PENDING_FSYNCS: f64 = 0.5;
+/// Clients that wait for their commit, on average. \[H\]
+const COMMITTING: f64 = 0.50;
 /// Connections and prepared statements against their limits (`MySQLTuner`, awesome-prometheus-alerts) \[S\].
 const NEAR_LIMIT: f64 = 0.80;
 /// Temporary tables on disk (`MySQLTuner`) \[S\], from a rate on that matters \[H\].
@@ -46,6 +50,10 @@ const LINK_FULL: f64 = 0.90;
 /// Threads at work in the server against clients: 2.5 of 32 when the work was elsewhere, 52 of 64 when
 /// the server was the limit \[M\]; the boundary between \[H\].
 const INSIDE: f64 = 0.25;
+/// Share of all CPUs below which the server's process leaves them idle or to others. \[H\]
+const IDLE_SERVER: f64 = 0.25;
+/// capbench's wait for a CPU against what it used and waited for. \[H\]
+const STARVED: f64 = 0.75;
 /// A plateau this even is the signature of a cap \[M\].
 const CAPPED: f64 = 0.007;
 /// Semi-sync waits \[H\], flow control \[H\], history \[S\], unfairness \[H\].
@@ -132,9 +140,14 @@ impl Diagnosis<'_> {
             (1.0 - INSIDE, "≤ 25 % of the clients"),
             "SHOW GLOBAL STATUS",
         );
+        // A full CPU that is not the server's keeps nobody out of the server but the load machine.
+        let signals = self.step.signals;
         let cpu_free = self
-            .host(self.step.signals.cpu_busy())
-            .is_none_or(|busy| busy < CPU_BUSY);
+            .host(signals.cpu_busy())
+            .is_none_or(|busy| busy < CPU_BUSY)
+            || self
+                .host(signals.server_cpu)
+                .is_some_and(|cpu| cpu < IDLE_SERVER);
         // Think time keeps clients out of the server on purpose.
         let thinking = self.step.cells.iter().any(|c| c.think_time_ms > 0.0);
         if outside && self.step.reference.saturated && cpu_free && !thinking {
@@ -147,7 +160,21 @@ impl Diagnosis<'_> {
                     "capbench's intervals",
                 );
             }
-            self.prove(Cause::OutsideServer);
+            let starved = self.weigh(
+                Cause::LoadGenerator,
+                "capbench's wait for a CPU, of the time it wanted one",
+                signals.self_starved.map(percent),
+                (
+                    STARVED,
+                    "≥ 75 %, with clients that do not get into the server",
+                ),
+                "/proc/self/task/*/schedstat of the load machine",
+            );
+            self.prove(if starved {
+                Cause::LoadGenerator
+            } else {
+                Cause::OutsideServer
+            });
         }
     }
 
@@ -330,7 +357,10 @@ impl Diagnosis<'_> {
                 "/proc/diskstats",
             );
         let misses = self.step.signals.misses_per_transaction;
-        let reading = misses.is_some_and(|m| m >= 1.0);
+        // A transaction of one statement never misses as often as one of twenty.
+        let statement = self.step.signals.misses_per_statement;
+        let reading = misses.is_some_and(|m| m >= 1.0)
+            || statement.is_some_and(|m| m >= MISSES_PER_STATEMENT);
         let cause = if reading {
             Cause::DiskReads
         } else {
@@ -344,8 +374,9 @@ impl Diagnosis<'_> {
         } else {
             busy = false;
         }
-        // A remote server's disk shows only in InnoDB's own queue.
-        let pending = disk.is_none()
+        // A remote server's disk, and one that is no local device (a network file system), show only in
+        // InnoDB's own queue.
+        let pending = !busy
             && self.weigh(
                 Cause::DiskReads,
                 "reads under way in InnoDB",
@@ -388,7 +419,7 @@ impl Diagnosis<'_> {
             cause: Cause::DiskReads,
             signal: "buffer pool misses per transaction".to_owned(),
             value: format!("{misses:.2}{hits}"),
-            threshold: "≥ 1, with disk evidence".to_owned(),
+            threshold: "≥ 1 (or 0.25 per statement), with disk evidence".to_owned(),
             met: Some(met),
             source: "SHOW GLOBAL STATUS".to_owned(),
         });
@@ -495,11 +526,22 @@ impl Diagnosis<'_> {
             (PENDING_FSYNCS, "≥ 0.5 on average"),
             "SHOW GLOBAL STATUS (pending fsyncs)",
         );
-        if alone || pending {
-            // Commits that wait for the disk are the limit only while the CPU is not.
+        let committing = self.weigh(
+            Cause::LogFlush,
+            "clients that wait for their commit",
+            self.step.signals.committing_share.map(percent),
+            (COMMITTING, "≥ 50 %"),
+            "SHOW PROCESSLIST (needs the PROCESS privilege)",
+        );
+        if alone || pending || committing {
+            // Commits that wait for the disk are the limit only while the CPU is not; a CPU that others fill
+            // is not the server's.
             if self
                 .host(self.step.signals.cpu_busy())
                 .is_none_or(|busy| busy < CPU_BUSY)
+                || self
+                    .host(self.step.signals.server_cpu)
+                    .is_some_and(|cpu| cpu < IDLE_SERVER)
             {
                 self.prove(Cause::LogFlush);
             } else {
@@ -524,7 +566,8 @@ impl Diagnosis<'_> {
                 "SHOW GLOBAL STATUS (Created_tmp_disk_tables)",
             )
         {
-            self.contribute(Cause::TemporaryTables);
+            // The last of the order: only where nothing else is full.
+            self.prove(Cause::TemporaryTables);
         }
         if let Some(merges) = self
             .step

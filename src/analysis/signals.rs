@@ -69,6 +69,8 @@ pub(crate) struct Signals {
     pub(crate) runnable: Option<f64>,
     pub(crate) server_cpu: Option<f64>,
     pub(crate) self_cpu: Option<f64>,
+    /// Of the time that capbench's threads wanted a CPU, the share in which they had none.
+    pub(crate) self_starved: Option<f64>,
     pub(crate) pressure_cpu: Option<f64>,
     pub(crate) pressure_io: Option<f64>,
     /// Of the whole host: other processes switch as well.
@@ -88,9 +90,12 @@ pub(crate) struct Signals {
     pub(crate) buffer_pool_hits: Option<f64>,
     pub(crate) misses_per_transaction: Option<f64>,
     pub(crate) misses_per_second: Option<f64>,
+    pub(crate) misses_per_statement: Option<f64>,
     pub(crate) wait_free_per_second: Option<f64>,
     pub(crate) pending_reads: Option<f64>,
     pub(crate) pending_fsyncs: Option<f64>,
+    /// Share of the clients that wait for their commit.
+    pub(crate) committing_share: Option<f64>,
     pub(crate) checkpoint_fill: Option<f64>,
     pub(crate) log_waits_per_second: Option<f64>,
     pub(crate) fsyncs_per_transaction: Option<f64>,
@@ -144,11 +149,17 @@ impl Signals {
             let mut generator = Self::default();
             generator.read_host(span, tps);
             signals.generator_busy = generator.cpu_busy();
+            signals.self_starved = span
+                .rate(host::SELF_WAIT)
+                .zip(span.rate(host::SELF_CPU))
+                .filter(|(waited, used)| waited + used > 0.0)
+                .map(|(waited, used)| waited / (waited + used));
             signals.link = generator.link;
             signals.retransmits = generator.retransmits;
         }
         if let Some(span) = there.as_ref().or(here.as_ref().filter(|_| local)) {
             let (link, retransmits) = (signals.link.take(), signals.retransmits);
+            // capbench's own figures stay the load machine's.
             signals.read_host(span, tps);
             // Both ends of the path count: the fuller link, and what either had to send again.
             signals.link = signals
@@ -228,6 +239,7 @@ impl Signals {
             .and_then(|requests| Some(1.0 - span.delta(server::BUFFER_POOL_READS)? / requests));
         self.misses_per_second = misses;
         self.misses_per_transaction = per(misses, tps);
+        self.misses_per_statement = per(misses, self.questions_per_second.filter(|q| *q > 0.0));
         self.wait_free_per_second = span.rate(server::BUFFER_POOL_WAIT_FREE);
         self.pending_reads = span
             .gauge(server::ASYNC_READS_PENDING)
@@ -239,6 +251,10 @@ impl Signals {
             .into_iter()
             .chain(span.gauge(server::DATA_PENDING_FSYNCS))
             .reduce(f64::max);
+        self.committing_share = per(
+            span.gauge(server::THREADS_COMMITTING),
+            (clients > 0.0).then_some(clients),
+        );
         self.checkpoint_fill = per(
             span.gauge(server::CHECKPOINT_AGE),
             span.last(server::CHECKPOINT_CAPACITY).filter(|c| *c > 0.0),

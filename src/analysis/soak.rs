@@ -3,7 +3,7 @@
 use super::cell::whole_intervals;
 use super::findings::{CellSummary, Validity};
 use super::soak_finding::{LevelShift, SoakFinding, SoakOutcome, Trend};
-use super::stats::{mean, series_se};
+use super::stats::{mean, p_words, series_se};
 use super::trend;
 use crate::record::{CellKind, CellRecord, CellStatus, Interval, Run};
 use crate::units::{Ratio, Span};
@@ -211,7 +211,7 @@ fn judged(
     let rises = finding
         .p95_trend
         .filter(|t| significant(t) && t.change.0 >= P95_RISE);
-    let shown = |t: &Trend| format!("{:+.1} % (p = {:.3})", t.change.0 * 100.0, t.p_value);
+    let shown = |t: &Trend| format!("{:+.1} % ({})", t.change.0 * 100.0, p_words(t.p_value));
     if declines || finding.staircase {
         let p95 = rises.map_or_else(String::new, |t| format!(", p95 rose by {}", shown(&t)));
         return (
@@ -258,7 +258,7 @@ fn judged(
 }
 
 /// `10 min`, or seconds below two minutes.
-fn minutes(seconds: f64) -> String {
+pub(super) fn minutes(seconds: f64) -> String {
     if seconds < 120.0 {
         format!("{seconds:.0} s")
     } else {

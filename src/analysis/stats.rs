@@ -59,6 +59,15 @@ pub(crate) fn normal_p_value(z: f64) -> Option<f64> {
     p.is_finite().then_some(p.min(1.0))
 }
 
+/// `p = 0.013`, `p < 0.001`.
+pub(crate) fn p_words(p: f64) -> String {
+    if p < 0.001 {
+        "p < 0.001".to_owned()
+    } else {
+        format!("p = {p:.3}")
+    }
+}
+
 /// Median; `None` when empty.
 pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
     let middle = values.len() / 2;

@@ -193,7 +193,7 @@ mod tests {
         let tps: Vec<f64> = (0..40).map(level).collect();
         let intervals: Vec<Interval> = (0..40)
             .map(|i| {
-                let start = 10.0 * i as f64;
+                let start = 10.0 * f64::from(i);
                 Interval::empty(start, start + 10.0, crate::record::Phase::Measure)
             })
             .collect();

@@ -3,6 +3,7 @@
 use anyhow::anyhow;
 
 use super::check::check;
+use super::compare::compare;
 use super::edges::read_plan;
 use super::failure::Failure;
 use super::kept::cache;
@@ -45,9 +46,15 @@ pub(crate) fn dispatch(
         Command::Cleanup { plan } => cleanup(&plan, terminal, interrupt),
         Command::Restore(args) => restore(&args, terminal, interrupt),
         Command::Report { dir, template } => report_again(&dir, template.as_deref(), terminal),
+        Command::Compare {
+            first,
+            second,
+            out,
+            despite,
+        } => compare(&first, &second, out.as_deref(), &despite, terminal),
         Command::Knee { file, gain, json } => knee(&file, &gain, json),
         Command::Workload { command } => workloads(command),
-        Command::Cache { command } => cache(&command),
+        Command::Cache { command } => cache(command),
         Command::Grants { plan, flavour } => grants(&plan, flavour),
     }
 }

@@ -45,10 +45,7 @@ fn source(plan: &Plan, terminal: &Terminal) -> Result<DataSource, Failure> {
     let Place::Managed(managed) = &plan.target.place else {
         return Ok(DataSource::default());
     };
-    let cache = match managed.cache {
-        true => user_cache()?,
-        false => None,
-    };
+    let cache = if managed.cache { user_cache()? } else { None };
     let Some(cache) = cache else {
         return Ok(DataSource::default());
     };
@@ -89,7 +86,7 @@ pub(super) fn keeps(plan: &Plan) -> Result<bool, Failure> {
 }
 
 /// `capbench cache …`.
-pub(super) fn cache(command: &CacheCommand) -> Result<Exit, Failure> {
+pub(super) fn cache(command: CacheCommand) -> Result<Exit, Failure> {
     let Some(cache) = user_cache()? else {
         Terminal::data(&format!(
             "nothing is kept: {} is 0, or there is no cache folder",

@@ -3,6 +3,7 @@
 mod admission;
 mod analyst;
 mod check;
+mod compare;
 mod dispatch;
 mod edges;
 mod failure;

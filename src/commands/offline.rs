@@ -36,8 +36,9 @@ pub(crate) fn list(plan: &Plan, cells: &[Cell]) -> Exit {
         |bytes| format!("about {bytes} for data and index, and as much again for a moment where the server keeps undo, redo and binary log"),
     );
     Terminal::data(&format!(
-        "{}\n\n{} cells of {} discard + {} measured, {} warm-up before each variant, data loaded {}, server restarted {}\nestimated time: {}\nestimated disk: {data}",
+        "{}\n\n{}{} cells of {} discard + {} measured, {} warm-up before each variant, data loaded {}, server restarted {}\nestimated time: {}\nestimated disk: {data}",
         table.trim_fmt(),
+        after_ladder(plan),
         cells.len(),
         plan.ladder.discard,
         plan.ladder.measure,
@@ -47,6 +48,37 @@ pub(crate) fn list(plan: &Plan, cells: &[Cell]) -> Exit {
         estimate.duration,
     ));
     Exit::Passed
+}
+
+/// What follows the ladder, a line each, and an empty one; empty when nothing does.
+fn after_ladder(plan: &Plan) -> String {
+    let mut lines = Vec::new();
+    if matrix::closes_with_reference(plan) {
+        lines.push(
+            "then the baseline once more: each workload at the knee, to see drift".to_owned(),
+        );
+    }
+    if plan.ladder.refine {
+        lines.push(format!(
+            "then the baseline's steps that decide the knee, within {}",
+            plan.ladder.refine_budget
+        ));
+    }
+    if let Some(soak) = &plan.soak {
+        let workload = soak
+            .workload
+            .and_then(|i| plan.ladder.workloads.get(i))
+            .map_or("the workload that decides the limit", |w| w.name.as_str());
+        lines.push(format!(
+            "then a soak of the baseline: {workload} at {} for {}",
+            soak.level, soak.duration
+        ));
+    }
+    if lines.is_empty() {
+        String::new()
+    } else {
+        format!("{}\n\n", lines.join("\n"))
+    }
 }
 
 fn times(n: u32) -> String {

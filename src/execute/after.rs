@@ -106,7 +106,7 @@ fn cell_at(plan: &Plan, run: &Run, kind: CellKind, at: &NextCell) -> Option<Cell
         cell.variant == plan.variants[0].name
             && cell.workload == at.workload
             && cell.step == at.step
-            && cell.kind != CellKind::Soak
+            && cell.kind.is_step()
     });
     let repeat = match kind {
         CellKind::Soak => 1,

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Session;
-use crate::plan::HostProbe;
+use crate::plan::{HostProbe, Protocol};
 use crate::probe::{self, digests};
-use crate::record::{LadderPlans, StatementPlan, reason};
+use crate::record::{CellRecord, Flavour, LadderPlans, StatementPlan, reason};
 use crate::target::{self, Endpoint};
 use crate::workload::Program;
 
@@ -17,6 +17,27 @@ impl Session<'_> {
     pub(super) fn missing(&mut self, what: String) {
         if !self.run.unavailable.contains(&what) {
             self.run.unavailable.push(what);
+        }
+    }
+
+    /// Puts what the probes brought into a cell's record; `before`: the digests before its load.
+    pub(super) fn keep(
+        &mut self,
+        record: &mut CellRecord,
+        readings: probe::Recording,
+        before: Option<digests::Look>,
+    ) {
+        record.server = readings.server;
+        record.host = readings.host;
+        record.evidence.server_host = readings.server_host;
+        record.evidence.replicas = readings.replicas;
+        for missing in readings.unavailable {
+            self.missing(missing);
+        }
+        if let Some(before) = before
+            && let Some(after) = self.digests()
+        {
+            record.evidence.digests = digests::between(&before, &after);
         }
     }
 
@@ -60,6 +81,13 @@ impl Session<'_> {
         let look = target::connect(self.server.admin_endpoint(), Some(LIMIT))
             .map_err(|error| format!("statement digests: {}", reason(&error.to_string())))
             .and_then(|mut conn| digests::look(&mut conn, &database));
+        let maria = self.server.identity().flavour == Flavour::MariaDb;
+        if maria && look.is_ok() && self.plan.load.protocol == Protocol::Prepared {
+            self.missing(
+                "statement digests: MariaDB counts no executions of prepared statements (load.protocol = \"text\" would be seen)"
+                    .to_owned(),
+            );
+        }
         match look {
             Ok(look) => Some(look),
             Err(why) => {

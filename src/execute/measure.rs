@@ -11,7 +11,7 @@ use super::sentinel::Sentinel;
 use super::{Session, SessionError};
 use crate::matrix::Cell;
 use crate::plan::Plan;
-use crate::probe::{self, digests};
+use crate::probe;
 use crate::record::{CellKind, CellRecord, CellStatus, reason};
 use crate::target;
 use crate::units::Span;
@@ -112,19 +112,8 @@ impl Session<'_> {
             record.reason = Some(reason(&death.to_string()));
         }
         let death = death.is_some();
-        record.server = readings.server;
-        record.host = readings.host;
-        record.evidence.server_host = readings.server_host;
-        record.evidence.replicas = readings.replicas;
         record.evidence.extended_seconds = extension.map(|extension| extension.beyond());
-        for missing in readings.unavailable {
-            self.missing(missing);
-        }
-        if let Some(before) = digests_before.filter(|_| !death)
-            && let Some(after) = self.digests()
-        {
-            record.evidence.digests = digests::between(&before, &after);
-        }
+        self.keep(&mut record, readings, digests_before.filter(|_| !death));
         match self.server.variables() {
             Err(_) if death => {}
             Ok(after) => {

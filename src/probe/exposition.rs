@@ -96,18 +96,15 @@ type Labels<'a> = Vec<(&'a str, &'a str)>;
 
 /// `name{label="value",…} number`. Labels with escapes are none of those that are needed.
 fn sample(line: &str) -> Option<(&str, Labels<'_>, f64)> {
-    let (head, rest) = match line.find('{') {
-        Some(open) => {
-            let close = line.rfind('}')?;
-            (
-                (line.get(..open)?, line.get(open + 1..close)?),
-                line.get(close + 1..)?,
-            )
-        }
-        None => {
-            let space = line.find(' ')?;
-            ((line.get(..space)?, ""), line.get(space..)?)
-        }
+    let (head, rest) = if let Some(open) = line.find('{') {
+        let close = line.rfind('}')?;
+        (
+            (line.get(..open)?, line.get(open + 1..close)?),
+            line.get(close + 1..)?,
+        )
+    } else {
+        let space = line.find(' ')?;
+        ((line.get(..space)?, ""), line.get(space..)?)
     };
     let value: f64 = rest.split_whitespace().next()?.parse().ok()?;
     let labels = head

@@ -48,6 +48,7 @@ impl Probe {
             "capbench process",
             process(None, n::SELF_CPU, n::SELF_RSS, &mut put),
         );
+        self.note("capbench's wait for a CPU", waited(&mut put));
         if let Some(pid) = self.server_pid {
             self.note(
                 "server process",
@@ -203,6 +204,19 @@ fn process(
     Ok(())
 }
 
+/// How long this process's threads were runnable without a CPU.
+fn waited(put: &mut impl FnMut(&str, f64)) -> procfs::ProcResult<()> {
+    let mut sum = 0_u64;
+    for task in procfs::process::Process::myself()?.tasks()? {
+        // A thread may end between the listing and the look.
+        if let Ok(stat) = task.and_then(|task| task.schedstat()) {
+            sum += stat.run_delay;
+        }
+    }
+    put(n::SELF_WAIT, sum as f64 / 1e9);
+    Ok(())
+}
+
 /// Context switches of a process, over its threads: the process's own file counts its first thread only.
 fn switches(pid: i32, put: &mut impl FnMut(&str, f64)) -> procfs::ProcResult<()> {
     let mut sum = 0_u64;
@@ -253,6 +267,7 @@ mod tests {
             n::SERVER_CPU,
             n::SERVER_SWITCHES,
             n::SELF_RSS,
+            n::SELF_WAIT,
         ] {
             assert!(first.values.contains_key(name), "{name} is missing");
             if name.ends_with("seconds") {

@@ -130,6 +130,9 @@ pub mod server {
     /// Microseconds that Group Replication's flow control held transactions back, summed; `MySQL` 9.1+ with
     /// its component.
     pub const GROUP_THROTTLE_US: &str = "gr_flow_control_throttle_us";
+    /// Clients' threads that are committing: they wait for the log, the binary log or a replica; gauge, from
+    /// SHOW PROCESSLIST.
+    pub const THREADS_COMMITTING: &str = "threads_committing";
     /// Statements that the probe itself has sent before this reading.
     pub const PROBE_STATEMENTS: &str = "probe_statements";
     /// Seconds since the server started; gauge. Falls when it restarts.
@@ -187,6 +190,8 @@ pub mod host {
     pub const TCP_SENT: &str = "tcp_segments_sent";
     /// CPU seconds of capbench itself.
     pub const SELF_CPU: &str = "self_cpu_seconds";
+    /// Seconds that capbench's threads that are alive were runnable and waited for a CPU, summed.
+    pub const SELF_WAIT: &str = "self_wait_seconds";
     /// Resident memory of capbench, bytes; gauge.
     pub const SELF_RSS: &str = "self_resident_bytes";
     /// CPU seconds of the server process.

@@ -85,7 +85,7 @@ fn is_cpu(word: &str) -> bool {
         .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// user nice system idle iowait irq softirq steal guest guest_nice (guest is part of user).
+/// `user nice system idle iowait irq softirq steal guest guest_nice` (guest is part of user).
 fn cpu(words: &[&str], put: &mut impl FnMut(&str, Option<f64>)) {
     let seconds = |i: usize| words.get(i)?.parse::<f64>().ok().map(|ticks| ticks / TICKS);
     let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b.unwrap_or(0.0));
@@ -226,7 +226,10 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=33
         ] {
             assert_eq!(found.get(name), Some(&value), "{name}");
         }
-        let devices: Vec<&String> = found.keys().filter(|k| k.ends_with(".reads")).collect();
+        let devices: Vec<&String> = found
+            .keys()
+            .filter(|k| k.rsplit('.').next() == Some("reads"))
+            .collect();
         assert_eq!(devices, ["disk.nvme0n1.reads", "disk.sda.reads"]);
     }
 

@@ -11,8 +11,8 @@ use crate::record::Sample;
 
 /// How long [`Recorder::finish`] waits for the last samples before it leaves a hanging probe behind.
 const LAST_SAMPLE: Duration = Duration::from_secs(2);
-/// The same for probes of other hosts, whose readings take longer.
-const LAST_FROM_AFAR: Duration = Duration::from_secs(6);
+/// What probes of other hosts get beyond that: their readings take longer.
+const FROM_AFAR: Duration = Duration::from_secs(4);
 
 /// Something that can be sampled.
 pub trait Sampled: Send {
@@ -168,7 +168,7 @@ impl Recorder {
             recording.server =
                 server.collect("server", origin, deadline, &mut recording.unavailable);
         }
-        let deadline = deadline + (LAST_FROM_AFAR - LAST_SAMPLE);
+        let deadline = deadline + FROM_AFAR;
         for (what, sampler) in self.others {
             let (name, samples) = match what {
                 Also::ServerHost => ("server's host", &mut recording.server_host),

@@ -3,6 +3,7 @@
 
 mod cells;
 mod chart;
+mod compare;
 mod figures;
 mod files;
 mod markdown;
@@ -10,6 +11,7 @@ mod render;
 mod terminal;
 pub mod view;
 
+pub use compare::render_compare;
 pub use files::{ReportError, Written, write, write_cells};
 pub use render::{MARKDOWN_TEMPLATE, RenderError, check_template, render_markdown};
 pub use terminal::terminal_table;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value, ValueKind, merge_maps};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, escape_formatter};
+use serde::Serialize;
 use thiserror::Error as ThisError;
 
 use crate::analysis::Findings;
@@ -16,6 +17,7 @@ use super::view::View;
 
 /// The built-in template of `report.md`; the place to start from for a template of one's own.
 pub const MARKDOWN_TEMPLATE: &str = include_str!("../../templates/reports/report.md.j2");
+const COMPARE_TEMPLATE: &str = include_str!("../../templates/reports/compare.md.j2");
 const HTML_TEMPLATE: &str = include_str!("../../templates/reports/report.html.j2");
 
 /// A template that cannot be used.
@@ -64,6 +66,24 @@ pub fn render_markdown(
             })?,
         ),
     };
+    let environment = markdown_environment();
+    let context = context(view, run, findings, Value::UNDEFINED);
+    let text = rendered(&environment, &name, &source, context)?;
+    Ok(tidy(&text))
+}
+
+/// Renders two runs against each other.
+///
+/// # Errors
+/// [`RenderError`] when the built-in template is wrong.
+pub(super) fn render_comparison(view: &impl Serialize) -> Result<String, RenderError> {
+    let environment = markdown_environment();
+    let context = Value::from(Serde(view));
+    let text = rendered(&environment, "compare.md.j2", COMPARE_TEMPLATE, context)?;
+    Ok(tidy(&text))
+}
+
+fn markdown_environment() -> Environment<'static> {
     let mut environment = environment();
     environment.set_auto_escape_callback(|_| AutoEscape::Custom("markdown".into()));
     environment.set_formatter(|out, _, value| {
@@ -77,9 +97,7 @@ pub fn render_markdown(
         Value::from_safe_string(markdown::prose(&text(value)))
     });
     environment.add_function("table", markdown_table);
-    let context = context(view, run, findings, Value::UNDEFINED);
-    let text = rendered(&environment, &name, &source, context)?;
-    Ok(tidy(&text))
+    environment
 }
 
 /// Whether a template of the user's own can be read and parsed; names that it uses show only when it is filled.

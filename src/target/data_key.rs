@@ -1,6 +1,7 @@
 //! The fingerprint of a private server's prepared data: the server program, the settings that shape files, and
 //! what the data is.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -91,14 +92,18 @@ pub fn data_key(
     part(&FORMAT.to_string());
     part(&binary.version);
     part(&content(&binary.path).map_err(TargetError::file("read", &binary.path))?);
-    shaping.iter().for_each(|setting| part(setting));
+    for setting in &shaping {
+        part(setting);
+    }
     let pool = planned_buffer_pools(plan).max();
     part(&format!("largest planned buffer pool: {pool:?}"));
-    data.iter().for_each(|data| part(data));
+    for data in data {
+        part(data);
+    }
     let digest = hash.finalize();
     Ok(Some(DataKey {
         // 128 bits do not collide by chance.
-        fingerprint: digest[..16].iter().map(|b| format!("{b:02x}")).collect(),
+        fingerprint: hexadecimal(&digest[..16]),
         title: format!("{}: {}", version(&binary.version), data.join("; ")),
     }))
 }
@@ -121,7 +126,15 @@ fn content(path: &Path) -> io::Result<String> {
             n => hash.update(&buffer[..n]),
         }
     }
-    Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
+    Ok(hexadecimal(&hash.finalize()))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]

@@ -551,7 +551,10 @@ mod tests {
         assert_eq!(cache.entries().unwrap(), []);
         drop(lab.keep(&cache, "a").unwrap());
         let found = cache.find(&key("a")).unwrap().unwrap();
-        assert_eq!(fs::read(found.data.join("db/t.ibd")).unwrap(), [2; 50_000]);
+        assert_eq!(
+            fs::read(found.data.join("db/t.ibd")).unwrap(),
+            vec![2; 50_000]
+        );
         assert!(cache.find(&key("b")).unwrap().is_none());
         let entries = cache.entries().unwrap();
         assert_eq!(entries.len(), 1);
@@ -568,8 +571,8 @@ mod tests {
         for harm in ["shorter", "same size", "gone", "more", "manifest"] {
             let data = lab.keep(&cache, "a").unwrap().data.clone();
             match harm {
-                "shorter" => fs::write(data.join("ibdata1"), [1; 99_999]).unwrap(),
-                "same size" => fs::write(data.join("ibdata1"), [3; 100_000]).unwrap(),
+                "shorter" => fs::write(data.join("ibdata1"), vec![1; 99_999]).unwrap(),
+                "same size" => fs::write(data.join("ibdata1"), vec![3; 100_000]).unwrap(),
                 "gone" => fs::remove_file(data.join("db/t.ibd")).unwrap(),
                 "more" => fs::write(data.join("db/u.ibd"), [1]).unwrap(),
                 _ => fs::write(data.join("../manifest.json"), "{").unwrap(),

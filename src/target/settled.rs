@@ -33,6 +33,16 @@ pub(super) const DIRTY_LIMITS: [&str; 2] = [
     "innodb_max_dirty_pages_pct",
 ];
 
+/// Whether a server follows another.
+enum Replica {
+    /// It does not, or the account may not see it.
+    No,
+    /// It does not apply changes now.
+    Stopped,
+    /// It applies them, and is so many seconds behind.
+    Behind(f64),
+}
+
 /// What a look at the server found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Look {
@@ -215,12 +225,15 @@ impl Server {
 
     /// Waits for a replica to have applied what it has received.
     fn catch_up(&mut self, limit: Duration) -> Result<Option<SettleStep>, TargetError> {
-        if self.replica()?.is_none() {
+        if matches!(self.replica()?, Replica::No) {
             return Ok(None);
         }
         let step = self.wait_for("replica lag, s", limit, |server| {
             Ok(Look {
-                value: server.replica()?.flatten(),
+                value: match server.replica()? {
+                    Replica::Behind(seconds) => Some(seconds),
+                    Replica::No | Replica::Stopped => None,
+                },
                 limit: LAG,
             })
         })?;
@@ -237,9 +250,8 @@ impl Server {
         }))
     }
 
-    /// How far this server is behind its source; `None`: it has none, or the account may not see it;
-    /// `Some(None)`: it does not apply changes.
-    fn replica(&mut self) -> Result<Option<Option<f64>>, TargetError> {
+    /// How far this server is behind its source.
+    fn replica(&mut self) -> Result<Replica, TargetError> {
         for (sql, column) in [
             ("SHOW REPLICA STATUS", "Seconds_Behind_Source"),
             ("SHOW SLAVE STATUS", "Seconds_Behind_Master"),
@@ -267,12 +279,14 @@ impl Server {
             // Of several sources the one that is farthest behind counts; one that is not followed counts most.
             let lags: Option<Vec<f64>> = rows.iter().map(behind).collect();
             return Ok(match lags {
-                Some(lags) if lags.is_empty() => None,
-                Some(lags) => Some(lags.into_iter().reduce(f64::max)),
-                None => Some(None),
+                Some(lags) => lags
+                    .into_iter()
+                    .reduce(f64::max)
+                    .map_or(Replica::No, Replica::Behind),
+                None => Replica::Stopped,
             });
         }
-        Ok(None)
+        Ok(Replica::No)
     }
 
     /// The files of a private server go to the disk and out of the page cache: a load or a copy has filled it,

@@ -193,16 +193,13 @@ impl Server {
         let Some(private) = &mut self.private else {
             return Ok(());
         };
-        match (self.prepared.anew.take(), &self.prepared.copy) {
-            (Some(Anew::Restore), Some(copy)) => {
-                private.kill();
-                put_back(private, copy.files(), &wish)
-            }
-            _ => {
-                private.stop(&wish);
-                Ok(())
-            }
+        if let (Some(Anew::Restore), Some(copy)) = (self.prepared.anew.take(), &self.prepared.copy)
+        {
+            private.kill();
+            return put_back(private, copy.files(), &wish);
         }
+        private.stop(&wish);
+        Ok(())
     }
 
     /// Puts the files of an earlier run into the data directory of a server that was not made yet.

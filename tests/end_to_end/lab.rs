@@ -57,6 +57,9 @@ impl Lab {
             .current_dir(self.folder.path())
             .env("TMPDIR", self.path("tmp"))
             .env("HOME", self.folder.path())
+            .env_remove("XDG_CACHE_HOME")
+            .env_remove("CAPBENCH_CACHE_DIR")
+            .env_remove("CAPBENCH_CACHE_SIZE")
             .stdin(Stdio::null());
         command
     }

@@ -9,6 +9,7 @@ mod refusals;
 mod safety;
 #[path = "../support/mod.rs"]
 mod servers;
+mod starts;
 
 use std::path::Path;
 

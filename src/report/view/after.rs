@@ -1,6 +1,6 @@
 //! What followed the ladder: the soak, refining, and how the baseline moved through the run.
 
-use crate::analysis::{Findings, ReferenceFinding, SoakFinding, SoakOutcome, Trend};
+use crate::analysis::{Findings, ReferenceFinding, SoakFinding, SoakOutcome, Trend, p_words};
 use crate::record::{CellRecord, Interval, Latency, Run};
 use crate::report::figures::{MISSING, change, count, duration, figure, ms, or_missing, rate};
 
@@ -39,9 +39,9 @@ fn facts(soak: &SoakFinding) -> Vec<Pair> {
     let trend = |trend: Option<Trend>| {
         or_missing(trend.map(|t| {
             format!(
-                "{} % over the whole (Theil–Sen), p = {:.3} (Mann–Kendall, autocorrelation corrected)",
+                "{} % over the whole (Theil–Sen), {} (Mann–Kendall, autocorrelation corrected)",
                 change(Some(t.change)),
-                t.p_value
+                p_words(t.p_value)
             )
         }))
     };

@@ -540,7 +540,7 @@ pub(super) fn knee_words(knee: &Knee) -> String {
 }
 
 /// A fragment as a sentence: ended by one full stop.
-pub(super) fn sentence(text: &str) -> String {
+pub(in crate::report) fn sentence(text: &str) -> String {
     let text = text.trim();
     if text.is_empty() || text.ends_with(['.', '!', '?']) {
         text.to_owned()

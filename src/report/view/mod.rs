@@ -10,8 +10,10 @@ mod starts;
 mod summary;
 
 pub use environment::IMPORTANT_VARIABLES;
+pub(super) use ladders::sentence;
 pub use model::*;
 pub use seen::{DigestView, DigestsView, PlanView, SeenCellView, SeenView};
+pub(super) use summary::comparisons;
 
 use crate::analysis::Findings;
 use crate::record::Run;

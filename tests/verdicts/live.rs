@@ -1,0 +1,1 @@
+//! Verdicts on real servers. The short ones run always; the long ones by `make verdicts`.
