@@ -160,7 +160,8 @@ fn open_loop_keeps_its_rate_or_says_what_it_dropped() {
         "{:?}",
         outcome.totals
     );
-    assert_eq!(outcome.totals.dropped, 0);
+    // At most what was waiting in the instant in which the discard ended.
+    assert!(outcome.totals.dropped <= 4, "{:?}", outcome.totals);
 
     // 4 clients that sleep 50 ms carry 80 a second.
     spec.program = Arc::new(program(

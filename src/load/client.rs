@@ -446,7 +446,7 @@ impl Client {
             Stage::Running => {}
         }
         let class = if busy {
-            self.class(ctx)
+            self.class()
         } else {
             ctx.shared.script.ids.connect
         };

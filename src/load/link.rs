@@ -122,6 +122,7 @@ impl Link {
         self.write(registry, scratch)
     }
 
+    #[inline]
     fn write(&mut self, registry: &Registry, bytes: &[u8]) -> io::Result<()> {
         let mut rest = bytes;
         if self.pending.is_empty() {
@@ -136,11 +137,17 @@ impl Link {
                 }
             }
         }
-        if !rest.is_empty() {
-            self.pending.extend_from_slice(rest);
-            self.interest(registry, true)?;
+        if rest.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.keep(registry, rest)
+    }
+
+    /// What the socket did not take.
+    #[cold]
+    fn keep(&mut self, registry: &Registry, rest: &[u8]) -> io::Result<()> {
+        self.pending.extend_from_slice(rest);
+        self.interest(registry, true)
     }
 
     /// Sends what is pending.

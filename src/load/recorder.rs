@@ -18,7 +18,6 @@ pub(super) struct Recorder {
     min: u64,
     max: u64,
     sum: u128,
-    count: u64,
 }
 
 impl Default for Recorder {
@@ -28,7 +27,6 @@ impl Default for Recorder {
             min: u64::MAX,
             max: 0,
             sum: 0,
-            count: 0,
         }
     }
 }
@@ -45,7 +43,6 @@ impl Recorder {
         self.min = self.min.min(nanos);
         self.max = self.max.max(nanos);
         self.sum += u128::from(nanos);
-        self.count += 1;
     }
 
     /// To the next doubling, at once: not for each new maximum.
@@ -67,7 +64,6 @@ impl Recorder {
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         self.sum += other.sum;
-        self.count += other.count;
     }
 
     /// Forgets all events, keeping the memory.
@@ -81,16 +77,15 @@ impl Recorder {
     }
 
     /// Number of events.
-    #[cfg(test)]
     pub(super) fn count(&self) -> u64 {
-        self.count
+        self.counts.iter().sum()
     }
 
     /// The same events, for the record.
     pub(super) fn latency(&self) -> Latency {
         let Ok(mut histogram) = Histogram::<u64>::new(3) else {
             // Three digits are always possible.
-            return Latency::without_histogram(self.count, self.min, self.max, self.sum);
+            return Latency::without_histogram(self.count(), self.min, self.max, self.sum);
         };
         histogram.auto(true);
         let highest = bucket(self.max);
@@ -102,7 +97,7 @@ impl Recorder {
                 lowest(bucket)
             };
             if count > 0 && histogram.record_n(value, count).is_err() {
-                return Latency::without_histogram(self.count, self.min, self.max, self.sum);
+                return Latency::without_histogram(self.count(), self.min, self.max, self.sum);
             }
         }
         Latency::from_parts(histogram, self.min, self.max, self.sum)

@@ -88,6 +88,8 @@ pub(super) struct Progress {
     begun: u64,
     /// When the command under way was sent.
     sent: u64,
+    /// The class of the command under way.
+    class: u16,
     attempt: u32,
     reprepares: u8,
     /// Counts up from 1.
@@ -111,6 +113,7 @@ impl Client {
         self.proceed(ctx, Point::Attempt, now)
     }
 
+    #[inline]
     fn start(&mut self, ctx: &mut Context<'_>, arrival: Option<Arrival>, now: u64) {
         self.enter(State::Busy);
         ctx.busy += 1;
@@ -217,14 +220,8 @@ impl Client {
     }
 
     /// The class of the command under way.
-    pub(super) fn class(&self, ctx: &Context<'_>) -> u16 {
-        let ids = ctx.shared.script.ids;
-        match self.progress.step {
-            Step::Begin => ids.begin,
-            Step::Commit => ids.commit,
-            Step::RollbackAndRetry | Step::RollbackAndLeave => ids.rollback,
-            Step::Prepare | Step::Statement => self.command(ctx).class,
-        }
+    pub(super) fn class(&self) -> u16 {
+        self.progress.class
     }
 
     fn enter_group(&mut self, ctx: &Context<'_>, group: usize) {
@@ -267,6 +264,7 @@ impl Client {
         let shared = ctx.shared;
         self.progress.command = usize::from(self.scene(ctx).commands[self.progress.statement]);
         let command = self.command(ctx);
+        self.progress.class = command.class;
         ctx.out.clear();
         let step = if command.text {
             query(&mut ctx.out, |out| self.write_sql(shared, command, out));
@@ -298,11 +296,18 @@ impl Client {
         step: Step,
         now: u64,
     ) -> Result<(), Trouble> {
+        let ids = ctx.shared.script.ids;
+        self.progress.class = match step {
+            Step::Begin => ids.begin,
+            Step::Commit => ids.commit,
+            _ => ids.rollback,
+        };
         ctx.out.clear();
         query(&mut ctx.out, |out| out.extend_from_slice(sql.as_bytes()));
         self.send(ctx, step, now)
     }
 
+    #[inline]
     fn send(&mut self, ctx: &mut Context<'_>, step: Step, now: u64) -> Result<(), Trouble> {
         self.progress.step = step;
         self.progress.sent = now;
@@ -353,7 +358,7 @@ impl Client {
                 } else {
                     ctx.tally.others += 1;
                 }
-                let class = self.class(ctx);
+                let class = self.class();
                 ctx.statement(class, now.saturating_sub(self.progress.sent));
                 self.advance(ctx, now)
             }
@@ -399,9 +404,11 @@ impl Client {
     }
 
     /// The transaction ended well.
+    #[inline]
     fn finish(&mut self, ctx: &mut Context<'_>, now: u64) {
         ctx.busy -= 1;
         let mut counts = ctx.stage == Stage::Running;
+        let mut finished = false;
         if counts
             && ctx.measuring
             && let Some(limit) = ctx.shared.spec.events
@@ -411,6 +418,7 @@ impl Client {
                 ctx.shared.end_at(now);
             }
             counts = ticket <= limit;
+            finished = ticket >= limit;
         }
         if counts {
             ctx.tally.done += 1;
@@ -431,6 +439,10 @@ impl Client {
         } else {
             ctx.drained += 1;
         }
+        if finished {
+            // This one still counts; whatever comes next comes after the end.
+            ctx.roll(now);
+        }
         self.leave(now);
     }
 
@@ -446,8 +458,8 @@ impl Client {
     }
 
     /// Looks for work; `None`: there is none now.
+    #[inline]
     fn seek(&mut self, ctx: &mut Context<'_>, now: u64) -> Option<Point> {
-        ctx.roll(now);
         if ctx.stage == Stage::Over {
             self.retire(ctx, now);
             return None;
@@ -519,7 +531,7 @@ impl Client {
                 error: Cause::Wire(WireError::Server(error)),
             });
         }
-        let class = self.class(ctx);
+        let class = self.class();
         if self.progress.step != Step::Prepare {
             // Sent and answered, and the server counts it as well.
             ctx.tally.others += 1;

@@ -7,6 +7,8 @@
 mod command;
 mod error;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod login;
 mod reply;
 

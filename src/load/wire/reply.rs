@@ -33,12 +33,13 @@ enum State {
     /// No command is out.
     Idle,
     First,
-    Columns(u64),
+    /// Column definitions, [`Reply::left`] of them.
+    Columns,
     ColumnsEnd,
     Rows,
     PrepareFirst,
-    /// Definitions of parameters, then of columns, still to come, the end packets included.
-    Definitions(u32),
+    /// Definitions of parameters, then of columns, [`Reply::left`] of them, the end packets included.
+    Definitions,
 }
 
 /// One connection's reading side after login.
@@ -52,6 +53,8 @@ pub(crate) struct Wire {
 #[derive(Debug)]
 struct Reply {
     state: State,
+    /// Definitions still to come.
+    left: u64,
     /// `CLIENT_DEPRECATE_EOF`: no EOF after column definitions, and an OK packet ends the rows.
     deprecate_eof: bool,
     /// `MariaDB`'s cached metadata: a flag says whether column definitions follow.
@@ -69,6 +72,7 @@ impl Wire {
             frames,
             reply: Reply {
                 state: State::Idle,
+                left: 0,
                 deprecate_eof: session.deprecate_eof,
                 cache_metadata: session.cache_metadata,
                 sequence: 0,
@@ -157,12 +161,15 @@ impl Reply {
         match self.state {
             State::Idle => Ok(None),
             State::First => self.first(packet, first),
-            State::Columns(left) => {
-                self.state = match (left, self.deprecate_eof) {
-                    (2.., _) => State::Columns(left - 1),
-                    (_, false) => State::ColumnsEnd,
-                    (_, true) => State::Rows,
-                };
+            State::Columns => {
+                self.left = self.left.saturating_sub(1);
+                if self.left == 0 {
+                    self.state = if self.deprecate_eof {
+                        State::Rows
+                    } else {
+                        State::ColumnsEnd
+                    };
+                }
                 Ok(None)
             }
             State::ColumnsEnd => {
@@ -174,12 +181,9 @@ impl Reply {
             }
             State::Rows => self.row(packet, first),
             State::PrepareFirst => self.prepared(packet, first),
-            State::Definitions(left) => {
-                if left > 1 {
-                    self.state = State::Definitions(left - 1);
-                    return Ok(None);
-                }
-                Ok(Some(self.prepare_done()))
+            State::Definitions => {
+                self.left = self.left.saturating_sub(1);
+                Ok((self.left == 0).then(|| self.prepare_done()))
             }
         }
     }
@@ -232,9 +236,10 @@ impl Reply {
                     .filter(|&n| n > 0)
                     .ok_or(WireError::Malformed("column count"))?;
                 self.result_set = true;
+                self.left = columns;
                 let follow = !self.cache_metadata || body.first() != Some(&0);
                 self.state = match (follow, self.deprecate_eof) {
-                    (true, _) => State::Columns(columns),
+                    (true, _) => State::Columns,
                     (false, true) => State::Rows,
                     (false, false) => State::ColumnsEnd,
                 };
@@ -300,7 +305,7 @@ impl Reply {
         if left == 0 {
             return Ok(Some(self.prepare_done()));
         }
-        self.state = State::Definitions(left);
+        (self.state, self.left) = (State::Definitions, u64::from(left));
         Ok(None)
     }
 
