@@ -12,7 +12,7 @@ use super::written::astray;
 use super::{Session, SessionError};
 use crate::matrix::Cell;
 use crate::plan::{Plan, Risk};
-use crate::probe;
+use crate::probe::{self, remote::Busy};
 use crate::record::{CellKind, CellRecord, CellStatus, reason};
 use crate::target::{self, Fingerprint, TargetError};
 use crate::units::Span;
@@ -75,7 +75,8 @@ impl Session<'_> {
         // A soak has its length from the plan: what it looks for is what does not stay steady.
         let extension = Extension::of(&plan.ladder).filter(|_| cell.kind != CellKind::Soak);
         let digests_before = self.digests();
-        let recorder = Mutex::new(self.recorder());
+        let busy = Busy::default();
+        let recorder = Mutex::new(self.recorder(&busy));
         let released = |at: Instant| {
             recorder
                 .lock()
@@ -83,10 +84,13 @@ impl Session<'_> {
                 .released(at);
         };
         let host = Mutex::new(HostCpu::new(self.server.identity().local));
+        // The probe on the server's own host knows better than this one.
         let server_cpu = || {
-            host.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .since_last()
+            busy.latest().or_else(|| {
+                host.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .since_last()
+            })
         };
         let admin = self.server.admin_endpoint().clone();
         let sentinel = Sentinel::start(&plan.guard, self.server);
@@ -196,7 +200,7 @@ impl Session<'_> {
 
     /// Probes of server and hosts for one cell. A server that gives no connection for it is said to be
     /// unread; the cell itself will tell why.
-    fn recorder(&mut self) -> probe::Recorder {
+    fn recorder(&mut self, busy: &Busy) -> probe::Recorder {
         let flavour = self.server.identity().flavour;
         let limit = Some(PROBE_TIMEOUT);
         let server: Option<Box<dyn probe::Sampled>> =
@@ -210,7 +214,7 @@ impl Session<'_> {
         let host = probe::host::Probe::new(self.server.local_pid());
         let mut recorder =
             probe::Recorder::start(server, Some(Box::new(host)), self.plan.ladder.interval.0);
-        self.watch_others(&mut recorder);
+        self.watch_others(&mut recorder, busy);
         recorder
     }
 }

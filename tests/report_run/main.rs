@@ -11,5 +11,6 @@ mod findings;
 mod large;
 mod recorded;
 mod render;
+mod seen;
 mod store;
 mod support;
