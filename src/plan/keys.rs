@@ -47,7 +47,7 @@ pub static SECTIONS: &[Section] = &[
     ),
     section(
         "warmup",
-        "Load that is not measured, before each variant's ladder: a cold cache reads as a slow server.",
+        "Load that is not measured, before each variant's ladder and whenever data was put back for a cell: a cold cache reads as a slow server.",
     ),
     section(
         "ladder",

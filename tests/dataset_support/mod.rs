@@ -66,6 +66,23 @@ pub(crate) fn value(server: &Server, sql: &str) -> String {
     value.flatten().unwrap_or_else(|| "NULL".to_owned())
 }
 
+fn ladder() -> Ladder {
+    Ladder {
+        workloads: Vec::new(),
+        steps: vec![Step::Threads(2), Step::Threads(5)],
+        open: None,
+        discard: Span(Duration::ZERO),
+        measure: Span(Duration::from_secs(1)),
+        until_steady: None,
+        events: None,
+        interval: Span(Duration::from_secs(1)),
+        repeats: 1,
+        reference: true,
+        refine: false,
+        refine_budget: Span::default(),
+    }
+}
+
 /// A plan with 3 tables of `rows` rows in `database`.
 #[allow(clippy::too_many_lines, reason = "a plan has that many keys")]
 pub(crate) fn plan(database: &str, rows: u64) -> Plan {
@@ -120,20 +137,7 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
             settle: Span(Duration::ZERO),
             threads: 1,
         },
-        ladder: Ladder {
-            workloads: Vec::new(),
-            steps: vec![Step::Threads(2), Step::Threads(5)],
-            open: None,
-            discard: Span(Duration::ZERO),
-            measure: Span(Duration::from_secs(1)),
-            until_steady: None,
-            events: None,
-            interval: Span(Duration::from_secs(1)),
-            repeats: 1,
-            reference: true,
-            refine: false,
-            refine_budget: Span::default(),
-        },
+        ladder: ladder(),
         access: Access {
             distribution: Distribution::Uniform,
         },
