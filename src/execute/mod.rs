@@ -18,9 +18,11 @@ mod soak;
 mod start;
 mod visit;
 mod warmup;
+mod written;
 
 pub use after::Advisor;
 pub use changes::changes;
+pub use comparable::Ground;
 pub use data::{identity, outlook};
 pub use guard::outside_window;
 pub use session::{AtScreen, Session, SessionError};
