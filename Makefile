@@ -21,7 +21,7 @@ lint: ## Formatting and lints, as CI runs them
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 
-bench: ## capbench against sysbench on private servers; writes docs/performance.md (about an hour and a half)
+bench: ## capbench against sysbench on private servers; writes docs/performance.md (about 40 minutes; BENCH="--help" shows the options)
 	@sh tests/servers/need.sh mariadb
 	@sh tests/servers/sysbench.sh
 	$(CARGO) bench --locked --bench bench -- --write docs/performance.md $(BENCH)
