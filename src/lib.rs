@@ -128,6 +128,7 @@ fn measure(
             interrupt,
             resolved: None,
             expected: BTreeMap::new(),
+            ground: execute::Ground::default(),
             written: false,
         }
         .run(cells)

@@ -107,8 +107,8 @@ impl Diagnosis<'_> {
         }
     }
 
-    /// A worker that always wants a CPU and mostly has none, while few clients get into the server: others
-    /// on the load machine take it. Clients that are in the server say that it is the server's load.
+    /// A worker that always wants a CPU and mostly has none, while few clients get into the server: others on
+    /// the load machine take it. Clients that are in the server say that it is the server's load.
     fn starved(&mut self) -> bool {
         let signals = self.step.signals;
         let (Some(wanted), Some(waited)) = (signals.self_wanted, signals.self_waited) else {
@@ -118,7 +118,10 @@ impl Diagnosis<'_> {
             && signals
                 .threads_running
                 .is_some_and(|running| running <= INSIDE * self.clients());
-        let met = wanted >= WANTED && waited >= STARVED * wanted && few;
+        // On a host that both share, whoever takes the CPU takes it from the server as well, unless that
+        // has little to do.
+        let apart = !self.local || signals.server_cpu.is_some_and(|cpu| cpu < IDLE_SERVER);
+        let met = wanted >= WANTED && waited >= STARVED * wanted && few && apart;
         self.weigh(
             Cause::LoadGenerator,
             "busiest load worker with its wait for a CPU",
@@ -132,7 +135,7 @@ impl Diagnosis<'_> {
             )),
             (
                 1.0,
-                "≥ 80 %, half of it waiting, with few clients in the server",
+                "≥ 80 %, half of it waiting, with few clients in a server that has little to do",
             ),
             "/proc/self/task/*/schedstat of the load machine",
         )

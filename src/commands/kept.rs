@@ -50,7 +50,7 @@ fn source(plan: &Plan, terminal: &Terminal) -> Result<DataSource, Failure> {
         return Ok(DataSource::default());
     };
     let Some(key) =
-        target::data_key(plan, managed, &execute::identity(plan)).map_err(Failure::run)?
+        target::data_key(plan, managed, &execute::identity(plan)).map_err(Failure::target)?
     else {
         return Ok(DataSource::default());
     };

@@ -12,7 +12,7 @@ use super::failure::{Failure, session_failure};
 use super::kept::{keeps, open_for_data};
 use crate::cli::{Exit, FlavourArg};
 use crate::dataset;
-use crate::execute::Session;
+use crate::execute::{Ground, Session};
 use crate::interrupt::Interrupt;
 use crate::plan::{self, Loaded, Plan};
 use crate::record::Flavour;
@@ -93,6 +93,7 @@ fn with_server(
             interrupt,
             resolved: None,
             expected: BTreeMap::new(),
+            ground: Ground::default(),
             written: false,
         };
         work(&mut session)

@@ -5,7 +5,7 @@ use mysql::Conn;
 use super::connect::{first, run, select};
 use super::error::DatasetError;
 use super::marker::Marker;
-use crate::plan::Plan;
+use crate::plan::{Place, Plan, Risk};
 
 /// Refuses data of which the replicas have only a part: what was loaded past the binary log cannot be changed or
 /// removed through it (error 1146 or 1032 stops them), nor the other way round.
@@ -31,7 +31,9 @@ pub(super) fn refuse_mixture(
 /// goes through the binary log.
 pub(super) fn refuse_unsaid(conn: &mut Conn, plan: &Plan) -> Result<(), DatasetError> {
     const HINT: &str = "hint: binlog = \"logged\" in [dataset]: the replicas get the load too; \"unlogged\": they do not, and the run may only read";
-    if plan.dataset.binlog.is_some() {
+    // A private server has no replicas.
+    let private = matches!(plan.target.place, Place::Managed(_));
+    if plan.dataset.binlog.is_some() || private {
         return Ok(());
     }
     let on = first(conn, "SELECT @@log_bin", || "reading @@log_bin".to_owned())?;
@@ -43,6 +45,9 @@ pub(super) fn refuse_unsaid(conn: &mut Conn, plan: &Plan) -> Result<(), DatasetE
         "looking for replicas".to_owned()
     }) {
         Err(error) if error.code() == Some(1227) => {
+            if plan.guard.acknowledges(Risk::UnseenReplicas) {
+                return Ok(());
+            }
             return Err(DatasetError::Plan(format!(
                 "the server writes a binary log, and whether replicas follow it cannot be seen: the control account lacks the PROCESS privilege\n{HINT}; or GRANT PROCESS"
             )));

@@ -19,7 +19,7 @@ use super::schema::{create_table, has_index, has_rows, layout_name, table_name, 
 use super::sender::Way;
 use super::size::{Resolved, disk_space, measured};
 use crate::interrupt::Interrupt;
-use crate::plan::{Binlog, Plan, Reset, Setting, SettingValue, Step};
+use crate::plan::{Binlog, Place, Plan, Reset, Setting, SettingValue, Step};
 use crate::record::DatasetFacts;
 use crate::target::{Endpoint, lease_made_database};
 use crate::workload::TableLayout;
@@ -112,11 +112,11 @@ pub fn mark_dirty(admin: &Endpoint, plan: &Plan, layout: TableLayout) -> Result<
 }
 
 fn control<'a>(admin: &'a Endpoint, plan: &'a Plan) -> Control<'a> {
-    Control::new(
-        admin,
-        &plan.target.database,
-        plan.dataset.binlog == Some(Binlog::Unlogged),
-    )
+    // Nothing follows a private server, and nobody reads its binary log.
+    let private = matches!(plan.target.place, Place::Managed(_));
+    let unlogged =
+        plan.dataset.binlog == Some(Binlog::Unlogged) || (private && plan.dataset.binlog.is_none());
+    Control::new(admin, &plan.target.database, unlogged)
 }
 
 /// One call of [`prepare`] or [`reset`].

@@ -4,16 +4,17 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::cell::{self, CellObserver, Label};
-use super::comparable::{differences, lost};
+use super::comparable::{differences, disturbed, lost};
 use super::extend::Extension;
 use super::guard::{HostCpu, Watch};
 use super::sentinel::Sentinel;
+use super::written::astray;
 use super::{Session, SessionError};
 use crate::matrix::Cell;
-use crate::plan::Plan;
+use crate::plan::{Plan, Risk};
 use crate::probe;
 use crate::record::{CellKind, CellRecord, CellStatus, reason};
-use crate::target;
+use crate::target::{self, Fingerprint, TargetError};
 use crate::units::Span;
 use crate::workload::Program;
 
@@ -51,6 +52,15 @@ impl Session<'_> {
             }
         };
         self.before_load(program)?;
+        let began = Instant::now();
+        let found = match self.server.fingerprint(&plan.target.database) {
+            Ok(found) => found,
+            Err(error) => {
+                self.terminal
+                    .warn(format_args!("[{}] {}: {error}", label.position, label.text));
+                return Ok(blank(CellStatus::Failed, Some(reason(&error.to_string()))));
+            }
+        };
         let mut spec = cell::spec(
             plan,
             self.server.load_endpoint(),
@@ -119,6 +129,8 @@ impl Session<'_> {
             Ok(after) => {
                 record.differences = lost(&self.expected, &before);
                 record.differences.extend(differences(&before, &after));
+                let left = self.server.fingerprint(&plan.target.database);
+                self.compare(program, &mut record, &found, left, began.elapsed());
             }
             Err(error) => record.differences.push(format!(
                 "variables could not be read after the cell: {}",
@@ -134,6 +146,52 @@ impl Session<'_> {
             ));
         }
         Ok(record)
+    }
+
+    /// What else differed around a cell, into its record.
+    fn compare(
+        &mut self,
+        program: &Program,
+        record: &mut CellRecord,
+        found: &Fingerprint,
+        left: Result<Fingerprint, TargetError>,
+        took: Duration,
+    ) {
+        let left = match left {
+            Ok(left) => left,
+            Err(error) => {
+                record.differences.push(format!(
+                    "tables and rows could not be looked at after the cell: {}",
+                    reason(&error.to_string())
+                ));
+                return;
+            }
+        };
+        record.differences.extend(self.ground.shifted(found));
+        record.differences.extend(disturbed(found, &left, took));
+        // Tables that something else made may have gaps, and others who were taken on may write.
+        let others = [
+            Risk::OtherClients,
+            Risk::UnseenClients,
+            Risk::IsReplica,
+            Risk::UnseenSource,
+        ];
+        let guard = &self.plan.guard;
+        if self.plan.dataset.existing || others.iter().any(|risk| guard.acknowledges(*risk)) {
+            return;
+        }
+        match (found.rows, left.rows) {
+            (Some(before), Some(after)) => record.differences.extend(astray(
+                program,
+                record.clients,
+                &record.intervals,
+                before,
+                after,
+            )),
+            _ => self.missing(
+                "rows written by the server: the account lacks the PROCESS privilege".to_owned(),
+            ),
+        }
     }
 
     /// Probes of server and hosts for one cell. A server that gives no connection for it is said to be

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use thiserror::Error;
 
+use super::comparable::Ground;
 use super::{Advisor, cell, data};
 use crate::dataset::{self, DatasetError, Resolved};
 use crate::interrupt::Interrupt;
@@ -83,6 +84,8 @@ pub struct Session<'a> {
     pub interrupt: &'a Interrupt,
     /// The size of the data, once it is ready.
     pub resolved: Option<Resolved>,
+    /// What all cells must find alike.
+    pub ground: Ground,
     /// All settings of the server as the present variant was applied: what every cell of it must find.
     pub expected: BTreeMap<String, String>,
     /// Whether anything has written to the data since it was prepared or put back.

@@ -32,6 +32,19 @@ pub fn facts() -> HostFacts {
     }
 }
 
+/// How the clock of this machine's cores is governed (`performance`, `powersave` …), each word once;
+/// `None`: the system does not say, as in most virtual machines.
+pub fn governor() -> Option<String> {
+    let mut words = std::collections::BTreeSet::new();
+    for entry in std::fs::read_dir("/sys/devices/system/cpu").ok()?.flatten() {
+        let file = entry.path().join("cpufreq/scaling_governor");
+        if let Ok(word) = std::fs::read_to_string(file) {
+            words.insert(word.trim().to_owned());
+        }
+    }
+    (!words.is_empty()).then(|| words.into_iter().collect::<Vec<_>>().join(", "))
+}
+
 /// `PRETTY_NAME` of os-release.
 fn distribution() -> Option<String> {
     let text = fs_err::read_to_string("/etc/os-release").ok()?;

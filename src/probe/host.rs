@@ -11,7 +11,7 @@ use crate::record::Sample;
 /// Size of a sector in /proc/diskstats, whatever the device's own.
 pub(super) const SECTOR: f64 = 512.0;
 
-pub use super::facts::facts;
+pub use super::facts::{facts, governor};
 
 /// Reads this host's figures.
 #[derive(Debug)]

@@ -5,39 +5,51 @@ use std::collections::BTreeMap;
 
 use crate::plan::{Setting, SettingValue};
 
-/// Global variables that are state, not setting: they change by themselves while a server works,
+/// Global variables that are state, not setting, each with why: they change by themselves while a server works,
 /// so that no comparison of settings may see them. Names of all flavours.
-pub const STATE_VARIABLES: &[&str] = &[
-    "debug_sync",
-    "error_count",
-    "gtid_binlog_pos",
-    "gtid_binlog_state",
-    "gtid_current_pos",
-    "gtid_executed",
-    "gtid_owned",
-    "gtid_purged",
-    "gtid_slave_pos",
-    "identity",
-    "innodb_buffer_pool_dump_now",
-    "innodb_buffer_pool_load_abort",
-    "innodb_buffer_pool_load_now",
-    "insert_id",
-    "last_gtid",
-    "last_insert_id",
-    "pseudo_thread_id",
-    "rand_seed1",
-    "rand_seed2",
-    "sql_slave_skip_counter",
-    "timestamp",
-    "warning_count",
-    "wsrep_last_committed",
+pub const STATE_VARIABLES: &[(&str, &str)] = &[
+    ("debug_sync", "a debugging aid's present signals"),
+    ("error_count", "errors of the last statement"),
+    ("gtid_binlog_pos", "grows with every write"),
+    ("gtid_binlog_state", "grows with every write"),
+    ("gtid_current_pos", "grows with every write"),
+    ("gtid_executed", "grows with every write"),
+    ("gtid_owned", "transactions in flight"),
+    ("gtid_purged", "grows as binary logs are purged"),
+    ("gtid_slave_pos", "grows as a replica applies"),
+    ("identity", "the last generated id"),
+    (
+        "innodb_buffer_pool_dump_now",
+        "a trigger, which falls back by itself",
+    ),
+    (
+        "innodb_buffer_pool_load_abort",
+        "a trigger, which falls back by itself",
+    ),
+    (
+        "innodb_buffer_pool_load_now",
+        "a trigger, which falls back by itself",
+    ),
+    ("insert_id", "the next id of the session"),
+    ("last_gtid", "the last transaction of the session"),
+    ("last_insert_id", "the last generated id"),
+    ("pseudo_thread_id", "the session's number"),
+    ("rand_seed1", "the session's random numbers"),
+    ("rand_seed2", "the session's random numbers"),
+    (
+        "sql_slave_skip_counter",
+        "counts down as events are skipped",
+    ),
+    ("timestamp", "the present time"),
+    ("warning_count", "warnings of the last statement"),
+    ("wsrep_last_committed", "grows with every write"),
 ];
 
 /// Takes the state out of all global variables.
 pub(crate) fn settings_only(all: Vec<(String, String)>) -> BTreeMap<String, String> {
     all.into_iter()
         .map(|(name, value)| (name.to_ascii_lowercase(), value))
-        .filter(|(name, _)| !STATE_VARIABLES.contains(&name.as_str()))
+        .filter(|(name, _)| !STATE_VARIABLES.iter().any(|(state, _)| state == name))
         .collect()
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn resetting(
     let (mut resets, mut seconds) = (Vec::new(), Vec::new());
     fill(&plan, &cache, &resolved)?;
     for pair in 0..settings.pairs {
-        let theirs = tools::prepare(Tool::Sysbench, TABLES, rows, settings, subject)?;
+        let theirs = tools::prepare(Tool::Sysbench, false, TABLES, rows, settings, subject)?;
         let (second, reset) = ours(&plan, &cache, &resolved)?;
         eprintln!(
             "  {TABLES} × {rows} rows again, pair {}: sysbench {theirs:.2} s, put back {reset:.2} s, kept {second:.2} s",

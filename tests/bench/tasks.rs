@@ -1,5 +1,4 @@
-//! What the command does beside driving load: loading the data of a private server, finding it again, putting
-//! it back, getting to the first query, writing a report. All of it through the command line.
+//! What the command does beside driving load: finding the data of a private server again, putting it back, getting to the first query, writing a report. All of it through the command line.
 
 use std::path::Path;
 use std::process::Command;
@@ -78,7 +77,7 @@ const STEPS: &str = "[warmup]\nduration = \"0s\"\nsettle = \"0s\"\n\
     [ladder]\nworkloads = [\"oltp_read_write\"]\nthreads = [8]\ndiscard = \"0s\"\n\
     measure = \"1s\"\ninterval = \"1s\"\n";
 
-/// The data of a private server: loaded, found again in the cache, put back between two variants; each against
+/// The data of a private server: found again in the cache, put back between two variants; each against
 /// what sysbench takes on the same server at its defaults (`theirs`: prepare, cleanup and prepare).
 pub(crate) fn private(
     settings: &Settings,
@@ -99,30 +98,26 @@ pub(crate) fn private(
             "[guard]\nacknowledge = [\"low-disk\"]\n[target]"
         )
     );
-    let (mut loaded, mut again, mut reset) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut again, mut reset) = (Vec::new(), Vec::new());
     for (pair, &(prepare, cleanup_prepare)) in theirs.iter().enumerate() {
         subject.check_interrupt()?;
         let folder = tempfile::tempdir_in(base.path())?;
         let cache = folder.path().join("cache");
-        let first = run(&plan, folder.path(), &cache, "")?;
-        let seconds = first.json["dataset"]["load_seconds"].as_f64();
-        let seconds = seconds.context("run.json does not say how long loading took")?;
+        run(&plan, folder.path(), &cache, "")?;
         let second = run(&plan, folder.path(), &cache, "")?;
         let (at, length) = second.cell(0)?;
         let to_first = between(second.started, at);
         let (next, _) = second.cell(1)?;
         let between_variants = between(at, next) - length;
         eprintln!(
-            "  private {tables} × {rows} rows, {}: loaded in {seconds:.2} s, found again {to_first:.2} s, put \
+            "  private {tables} × {rows} rows, {}: found again {to_first:.2} s, put \
              back {between_variants:.2} s; sysbench {prepare:.2} s and {cleanup_prepare:.2} s",
             pair + 1
         );
-        loaded.push((prepare, seconds));
         again.push((prepare, to_first));
         reset.push((cleanup_prepare, between_variants));
     }
     for (what, values, target) in [
-        ("loading on a private server, s", loaded, 2.3),
         (
             "the same data a second time, start to first query, s",
             again,

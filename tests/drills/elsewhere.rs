@@ -15,6 +15,9 @@ use crate::lab::Lab;
 use crate::link::server;
 use crate::servers::{self, Kind, Server};
 
+/// Everything that a server with other clients, a replica or too few rights to see them may be refused for.
+const ACKNOWLEDGED: &str = "[guard]\nacknowledge = [\"other-clients\", \"unseen-clients\", \"other-schemas\", \"unseen-schemas\", \"replicas\", \"unseen-replicas\", \"is-replica\", \"unseen-source\", \"unseen-backup\", \"unseen-disk\", \"unseen-limits\"]\n";
+
 fn target(server: &Server, more: &str) -> String {
     format!(
         "[target]\nhost = \"127.0.0.1\"\nport = {}\nuser = \"bench\"\n{more}",
@@ -32,7 +35,7 @@ fn refused_connections_are_the_connection_limit() {
             "plan.toml",
             &plan(
                 &target(&server, ""),
-                "[guard]\nallow_other_clients = true\n",
+                ACKNOWLEDGED,
                 "workloads = [\"oltp_point_select\"]\nthreads = [4, 8, 12]\nmeasure = \"3s\"",
             ),
         );
@@ -109,7 +112,7 @@ parameters = ["key"]
         let lab = Lab::new();
         lab.write("thinking.toml", THINKING);
         let watched = format!(
-            "[guard]\nallow_other_clients = true\n\n[[replica]]\nname = \"second\"\nhost = \"127.0.0.1\"\nport = {}\n",
+            "{ACKNOWLEDGED}\n[[replica]]\nname = \"second\"\nhost = \"127.0.0.1\"\nport = {}\n",
             replica.port
         );
         let plan = plan(
@@ -251,7 +254,7 @@ fn an_account_without_rights_leaves_signals_missing_and_names_them() {
         let lab = Lab::new();
         let plan = plan(
             &target(&server, ""),
-            "[guard]\nallow_other_clients = true\n",
+            ACKNOWLEDGED,
             "workloads = [\"oltp_point_select\"]\nthreads = [1, 2, 4]\nmeasure = \"1s\"",
         );
         let found = drill(&lab, &plan);

@@ -343,7 +343,7 @@ fn too_many_running_threads_end_the_ladder_and_keep_what_was_measured() {
         lab.write(
             "sleep.toml",
             "description = \"x\"\n[[transaction]]\nname = \"sleep\"\nbegin = false\n[[transaction.group]]\nrepeat = 1\n\
-             [[transaction.group.statement]]\nclass = \"sleep\"\nsql = \"SELECT SLEEP(0.1) FROM sbtest{table} WHERE id=?\"\nparameters = [\"key\"]\n",
+             [[transaction.group.statement]]\nclass = \"sleep\"\nsql = \"SELECT SLEEP(0.7) FROM sbtest{table} WHERE id=?\"\nparameters = [\"key\"]\n",
         );
         let ladder = "workloads = [\"sleep.toml\"]\nthreads = [1, 8, 16]\nmeasure = \"8s\"\n\n[guard]\nmax_threads_running = 6";
         lab.write(

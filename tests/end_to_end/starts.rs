@@ -22,6 +22,7 @@ fn column(starts: &[serde_json::Value], name: &str) -> Vec<String> {
 const WRITERS: &str = r#"workloads = ["oltp_write_only"]
 threads = [1, 2]
 measure = "600ms"
+reference = false
 
 [[variant]]
 name = "A"
