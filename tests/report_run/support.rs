@@ -252,6 +252,7 @@ pub(crate) fn run() -> Run {
                 accepted: true,
             },
         ],
+        resumed: Vec::new(),
         starts: Vec::new(),
         cells: Vec::new(),
         unavailable: Vec::new(),
