@@ -3,7 +3,7 @@
 CARGO ?= cargo
 MYSQL := target/servers/mysql-9.7/mysqld
 
-.PHONY: demo test lint bench bench-quick mysql bless clean help
+.PHONY: demo test drills lint bench bench-quick mysql bless clean help
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -16,6 +16,10 @@ demo: ## Install what is missing, build, run the quickstart on a private throw-a
 test: ## Run all tests (needs MariaDB; MySQL 9.7 too after `make mysql`, 5.6 after `make mysql56`)
 	@sh tests/servers/need.sh mariadb
 	$(CARGO) test --locked --no-fail-fast
+
+drills: ## Induce each bottleneck on private servers and require its name (needs a C compiler for slow disks; ten minutes)
+	@sh tests/servers/need.sh mariadb
+	$(CARGO) test --locked --test drills -- --include-ignored --test-threads 1
 
 lint: ## Formatting and lints, as CI runs them
 	$(CARGO) fmt --check

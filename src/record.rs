@@ -12,9 +12,12 @@ use crate::units::{Bytes, Millis, Ratio, Span};
 
 mod start;
 
+mod values;
+
 pub use crate::latency::Latency;
 pub use evidence::{CellEvidence, Digest, LadderPlans, PlanStep, RunEvidence, StatementPlan};
 pub use start::{SettleStep, StartRecord, WarmupRecord};
+pub use values::{Names, Values};
 
 /// Which part of a cell an interval belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -293,8 +296,8 @@ pub struct Merged {
 pub struct Sample {
     /// Seconds after the clients were released (negative: before).
     pub at: f64,
-    /// Name → value. A counter the server does not have is not in the map.
-    pub values: BTreeMap<String, f64>,
+    /// Name → value. A counter the server does not have is not in it.
+    pub values: Values,
 }
 
 /// An error's words as a record keeps them: on one line, without the `hint:` lines, which are for the person

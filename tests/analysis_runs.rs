@@ -354,7 +354,10 @@ fn samples(rates: &[(&str, f64)], gauges: &[(&str, f64)]) -> Vec<Sample> {
                     .iter()
                     .map(|(name, rate)| ((*name).to_owned(), 1e6 + rate * at)),
             );
-            Sample { at, values }
+            Sample {
+                at,
+                values: values.into(),
+            }
         })
         .collect()
 }
@@ -1321,4 +1324,167 @@ fn objections_say_what_they_saw() {
         }
     });
     assert!(falling.contains("(MSER), second half -"), "{falling}");
+}
+
+/// Readings of a replica whose lag goes from `from` to `to` seconds.
+fn replica_samples(from: f64, to: f64) -> Vec<Sample> {
+    let mut found = samples(&[], &[("second.applier_running", 1.0)]);
+    let last = found.len() as f64 - 1.0;
+    for (i, sample) in found.iter_mut().enumerate() {
+        let lag = from + (to - from) * i as f64 / last;
+        sample.values.insert("second.lag_seconds".to_owned(), lag);
+    }
+    found
+}
+
+#[test]
+fn a_replica_that_falls_back_is_named_after_all_that_is_full() {
+    let at = |busy: f64, from: f64, to: f64| {
+        let mut cells = plateau();
+        for (cell, (n, _)) in cells.iter_mut().zip(PLATEAU) {
+            cell.server = server_samples(n, &[], &[]);
+            cell.host = host_samples(busy, 0.1, 0.0, &[], &[(host::RUNNABLE, 20.0)]);
+            cell.evidence.replicas = replica_samples(from, to);
+        }
+        let mut run = run(cells, Criteria::default());
+        run.server = Some(identity(true));
+        run.evidence.replicas = vec!["second".to_owned()];
+        analyse(&run)
+    };
+    let found = |findings: &Findings| findings.ladders[0].bottleneck.clone().unwrap();
+    let growing = at(0.3, 0.0, 200.0);
+    assert_eq!(found(&growing).primary, Cause::Replication);
+    let lag = &growing.evidence.cells[0].replicas[0];
+    assert_eq!(lag.name, "second");
+    assert!(lag.last > lag.first && !lag.stopped);
+    assert_eq!(found(&at(0.3, 45.0, 40.0)).primary, Cause::Replication);
+    assert_eq!(found(&at(0.3, 3.0, 4.0)).primary, Cause::NotSaturated);
+    let full = found(&at(0.8, 0.0, 200.0));
+    assert_eq!(full.primary, Cause::Cpu);
+    assert!(full.contributing.contains(&Cause::Replication));
+}
+
+#[test]
+fn a_servers_own_host_is_judged_through_its_probe() {
+    let with = |probe: bool| {
+        let mut cells = plateau();
+        for (cell, (n, _)) in cells.iter_mut().zip(PLATEAU) {
+            cell.server = server_samples(n, &[], &[]);
+            cell.host = host_samples(0.1, 0.1, 0.0, &[], &[(host::RUNNABLE, 1.0)]);
+            if probe {
+                cell.evidence.server_host =
+                    host_samples(0.8, 0.15, 0.0, &[], &[(host::RUNNABLE, 20.0)]);
+            }
+        }
+        let mut run = run(cells, Criteria::default());
+        run.server = Some(identity(false));
+        let findings = analyse(&run);
+        assert!(findings.cells.iter().all(|c| c.validity == Validity::Valid));
+        findings.ladders[0].bottleneck.clone().unwrap()
+    };
+    let blind = with(false);
+    assert_eq!(blind.primary, Cause::Unknown);
+    assert!(
+        blind.missing.iter().any(|m| m.contains("[target.probe]")),
+        "{:?}",
+        blind.missing
+    );
+    let seen = with(true);
+    assert_eq!(seen.primary, Cause::Cpu);
+    assert!(
+        !seen
+            .missing
+            .iter()
+            .any(|m| m.contains("CPU of the server's host"))
+    );
+}
+
+#[test]
+fn commits_that_wait_are_the_log_and_flushes_in_the_background_are_not() {
+    let at = |committing: f64| {
+        bottleneck(&PLATEAU, |n, _| {
+            (
+                server_samples(
+                    n,
+                    &[(server::LOG_WRITTEN, 1e6), (server::LOG_FSYNCS, 40.0)],
+                    &[
+                        (server::LOG_PENDING_FSYNCS, 1.0),
+                        (server::THREADS_COMMITTING, committing * f64::from(n)),
+                    ],
+                ),
+                host_samples(0.3, 0.1, 0.0, &[], &[(host::RUNNABLE, 2.0)]),
+            )
+        })
+        .0
+    };
+    assert_eq!(at(0.7), Cause::LogFlush);
+    assert_eq!(at(0.02), Cause::NotSaturated);
+}
+
+#[test]
+fn a_worker_without_a_cpu_is_the_load_machine_unless_the_server_is_at_work() {
+    let at = |server_cpu: f64, waited: f64| {
+        bottleneck(&PLATEAU, |n, _| {
+            (
+                server_samples(n, &[], &[(server::THREADS_RUNNING, 1.5)]),
+                host_samples(
+                    0.7,
+                    0.2,
+                    0.0,
+                    &[(host::SERVER_CPU, 8.0 * server_cpu), (host::SELF_CPU, 0.4)],
+                    &[
+                        (host::RUNNABLE, 20.0),
+                        (host::SELF_WANTED, 0.95),
+                        (host::SELF_WAITED, waited),
+                    ],
+                ),
+            )
+        })
+        .0
+    };
+    assert_eq!(at(0.1, 0.9), Cause::LoadGenerator);
+    assert_eq!(at(0.6, 0.9), Cause::Cpu);
+    assert_eq!(at(0.1, 0.1), Cause::OutsideServer);
+}
+
+#[test]
+fn a_plan_that_changed_is_a_finding_of_its_ladder() {
+    use capbench::record::{LadderPlans, PlanStep, StatementPlan};
+    let plan = |access: &str, key: Option<&str>| StatementPlan {
+        class: "simple_range".to_owned(),
+        sql: "SELECT".to_owned(),
+        steps: vec![PlanStep {
+            select: "SIMPLE".to_owned(),
+            table: "sbtest1".to_owned(),
+            access: access.to_owned(),
+            key: key.map(str::to_owned),
+            rows: Some(100.0),
+            extra: String::new(),
+        }],
+        none: None,
+    };
+    let with = |after: StatementPlan| {
+        let mut run = run(plateau(), Criteria::default());
+        run.evidence.plans = vec![LadderPlans {
+            repeat: 1,
+            variant: run.cells[0].variant.clone(),
+            workload: run.cells[0].workload.clone(),
+            before: vec![plan("range", Some("PRIMARY"))],
+            after: vec![after],
+            problem: None,
+        }];
+        analyse(&run)
+    };
+    let same = with(plan("range", Some("PRIMARY")));
+    assert_eq!(same.evidence.plans[0].finding, None);
+    let changed = with(plan("ALL", None));
+    assert!(changed.evidence.plans[0].finding.is_some());
+    let notes = &changed.ladders[0].notes;
+    assert!(
+        notes.iter().any(
+            |n| n.contains("simple_range: the plan changed while the ladder ran")
+                && n.contains("ALL without an index")
+        ),
+        "{notes:?}"
+    );
 }

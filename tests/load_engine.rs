@@ -11,261 +11,22 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use capbench::interrupt::Interrupt;
-use capbench::load::{Flow, LoadOutcome, LoadSpec, Observer, Pace, run};
-use capbench::plan::{Address, Arrivals, LoadOptions, Protocol, Tls, TlsMode};
+use capbench::load::{Flow, LoadSpec, Observer, Pace, run};
+use capbench::plan::{Address, Arrivals, Protocol, TlsMode};
 use capbench::record::{CellStatus, Interval, Latency, Phase};
-use capbench::target::{Endpoint, Secret};
+use capbench::target::Secret;
 use capbench::units::Span;
-use capbench::workload::{
-    Access, Distribution, Generator, Group, Program, Statement, TableLayout, Transaction, Value,
+use capbench::workload::{Generator, Program, Statement, Value};
+use load_support::cells::{
+    Watch, closed, consistent, errors, go, group, key, point_select, program, read_write, spec,
+    statement, sum,
 };
 use load_support::{prepare, start, status};
 use support::{Kind, Server, kinds, mysql_5_6};
-
-#[derive(Default)]
-struct Watch {
-    connected: AtomicU32,
-    released: AtomicU32,
-    intervals: AtomicU32,
-    killed: Mutex<Vec<u64>>,
-    stop_after: Option<u32>,
-}
-
-impl Observer for Watch {
-    fn connected(&self, clients: u32) {
-        self.connected.store(clients, Ordering::SeqCst);
-    }
-    fn released(&self) {
-        self.released.fetch_add(1, Ordering::SeqCst);
-    }
-    fn interval(&self, _: &Interval) -> Flow {
-        let seen = self.intervals.fetch_add(1, Ordering::SeqCst) + 1;
-        match self.stop_after {
-            Some(limit) if seen >= limit => Flow::Stop("enough".into()),
-            _ => Flow::Continue,
-        }
-    }
-    fn kill(&self, connection_ids: &[u64]) {
-        self.killed.lock().unwrap().extend(connection_ids);
-    }
-}
-
-fn key() -> Value {
-    Value::Draw(Generator::Key)
-}
-
-fn statement(class: &str, sql: &str, parameters: Vec<Value>) -> Statement {
-    Statement {
-        class: class.into(),
-        sql: sql.into(),
-        parameters,
-        text_only: false,
-    }
-}
-
-fn group(repeat: u32, binds: Vec<Generator>, statements: Vec<Statement>) -> Group {
-    Group {
-        repeat,
-        binds,
-        statements,
-    }
-}
-
-fn program(name: &str, begin: bool, groups: Vec<Group>) -> Program {
-    Program {
-        name: name.into(),
-        description: String::new(),
-        transactions: vec![Transaction {
-            name: name.into(),
-            weight: 1,
-            begin,
-            groups,
-        }],
-        think_time_ms: 0.0,
-        tables: TableLayout::Standard,
-    }
-}
-
-fn point_select() -> Program {
-    program(
-        "point_select",
-        false,
-        vec![group(
-            1,
-            vec![],
-            vec![statement(
-                "point_select",
-                "SELECT c FROM sbtest{table} WHERE id=?",
-                vec![key()],
-            )],
-        )],
-    )
-}
-
-fn read_write() -> Program {
-    let range = || {
-        vec![
-            Value::Bound { bind: 0, plus: 0 },
-            Value::Bound { bind: 0, plus: 99 },
-        ]
-    };
-    let c = "###########-###########-###########-###########-###########-###########-###########-\
-             ###########-###########-###########";
-    let pad = "###########-###########-###########-###########-###########";
-    let of_range = |class: &str, sql: &str| {
-        group(
-            1,
-            vec![Generator::Key],
-            vec![statement(class, sql, range())],
-        )
-    };
-    program(
-        "read_write",
-        true,
-        vec![
-            group(
-                10,
-                vec![],
-                vec![statement(
-                    "point_select",
-                    "SELECT c FROM sbtest{table} WHERE id=?",
-                    vec![key()],
-                )],
-            ),
-            of_range(
-                "simple_range",
-                "SELECT c FROM sbtest{table} WHERE id BETWEEN ? AND ?",
-            ),
-            of_range(
-                "sum_range",
-                "SELECT SUM(k) FROM sbtest{table} WHERE id BETWEEN ? AND ?",
-            ),
-            of_range(
-                "order_range",
-                "SELECT c FROM sbtest{table} WHERE id BETWEEN ? AND ? ORDER BY c",
-            ),
-            of_range(
-                "distinct_range",
-                "SELECT DISTINCT c FROM sbtest{table} WHERE id BETWEEN ? AND ? ORDER BY c",
-            ),
-            group(
-                1,
-                vec![],
-                vec![statement(
-                    "index_update",
-                    "UPDATE sbtest{table} SET k=k+1 WHERE id=?",
-                    vec![key()],
-                )],
-            ),
-            group(
-                1,
-                vec![],
-                vec![statement(
-                    "non_index_update",
-                    "UPDATE sbtest{table} SET c=? WHERE id=?",
-                    vec![Value::Draw(Generator::Text(c.into())), key()],
-                )],
-            ),
-            group(
-                1,
-                vec![Generator::Key],
-                vec![
-                    statement(
-                        "delete",
-                        "DELETE FROM sbtest{table} WHERE id=?",
-                        vec![Value::Bound { bind: 0, plus: 0 }],
-                    ),
-                    statement(
-                        "insert",
-                        "INSERT INTO sbtest{table} (id,k,c,pad) VALUES (?,?,?,?)",
-                        vec![
-                            Value::Bound { bind: 0, plus: 0 },
-                            key(),
-                            Value::Draw(Generator::Text(c.into())),
-                            Value::Draw(Generator::Text(pad.into())),
-                        ],
-                    ),
-                ],
-            ),
-        ],
-    )
-}
-
-fn spec(server: &Server, program: Program, pace: Pace) -> LoadSpec {
-    LoadSpec {
-        endpoint: Endpoint {
-            address: Address::Tcp {
-                host: "127.0.0.1".into(),
-                port: server.port,
-            },
-            user: "bench".into(),
-            password: Secret::new("secret".into()),
-            database: Some("bench".into()),
-            tls: Tls {
-                mode: TlsMode::Disabled,
-                ca: None,
-            },
-            connect_timeout: Duration::from_secs(10),
-        },
-        program: Arc::new(program),
-        tables: 2,
-        rows: 1000,
-        access: Access {
-            distribution: Distribution::Uniform,
-        },
-        options: LoadOptions {
-            protocol: Protocol::Prepared,
-            retries: 10,
-            workers: 2,
-            max_prepared_per_connection: 0,
-            connect_timeout: Span(Duration::from_secs(20)),
-            drain_timeout: Span(Duration::from_secs(5)),
-            reconnect_backoff: Span(Duration::from_millis(500)),
-        },
-        pace,
-        discard: Duration::ZERO,
-        measure: Duration::from_secs(2),
-        events: None,
-        interval: Duration::from_millis(500),
-        seed: 7,
-    }
-}
-
-const fn closed(clients: u32) -> Pace {
-    Pace::Closed { clients }
-}
-
-fn go(spec: &LoadSpec) -> (LoadOutcome, Watch) {
-    let watch = Watch::default();
-    let outcome = run(spec, &watch, &Interrupt::new()).unwrap();
-    assert!(outcome.totals.balance(), "{:?}", outcome.totals);
-    (outcome, watch)
-}
-
-fn sum(outcome: &LoadOutcome, of: impl Fn(&Interval) -> u64) -> u64 {
-    outcome.intervals.iter().map(of).sum()
-}
-
-/// What must be true of every outcome.
-fn consistent(outcome: &LoadOutcome) {
-    for interval in &outcome.intervals {
-        assert_eq!(interval.latency.count(), interval.done);
-        if let Some(service) = &interval.service {
-            assert_eq!(service.count(), interval.done);
-        }
-    }
-    let measured: u64 = outcome
-        .intervals
-        .iter()
-        .filter(|i| i.phase == Phase::Measure)
-        .map(|i| i.done)
-        .sum();
-    assert_eq!(outcome.per_client.iter().sum::<u64>(), measured);
-}
 
 /// The old end: end-of-rows packets of the old kind, `mysql_native_password` without TLS, both protocols,
 /// errors and retries.
@@ -399,7 +160,8 @@ fn open_loop_keeps_its_rate_or_says_what_it_dropped() {
         "{:?}",
         outcome.totals
     );
-    assert_eq!(outcome.totals.dropped, 0);
+    // At most what was waiting in the instant in which the discard ended.
+    assert!(outcome.totals.dropped <= 4, "{:?}", outcome.totals);
 
     // 4 clients that sleep 50 ms carry 80 a second.
     spec.program = Arc::new(program(
@@ -439,16 +201,6 @@ fn deadlocks() -> Program {
         true,
         vec![group(1, vec![], vec![update(), update(), update()])],
     )
-}
-
-fn errors(outcome: &LoadOutcome, code: u16) -> u64 {
-    outcome
-        .intervals
-        .iter()
-        .flat_map(|i| &i.errors)
-        .filter(|e| e.code == code)
-        .map(|e| e.count)
-        .sum()
 }
 
 #[test]

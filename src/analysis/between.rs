@@ -289,7 +289,7 @@ fn conclude(
         (None, false, true) => 0,
     };
     let mut notes = vec![format!(
-        "Repeats within a run share a day, a load of the data and a start of the server; between two runs {} (standard deviation) is added for what those differ by, so intervals are wider than between variants of one run.",
+        "Repeats within a run share a day, a load of the data and a start of the server; between two runs {} (standard deviation; p95 twice that) is added for what those differ by, so intervals are wider than between variants of one run.",
         Ratio(PAIR_NOISE)
     )];
     if let Some((a, b)) = pairs.iter().find(|(a, b)| a.name != b.name) {

@@ -20,7 +20,7 @@ pub(crate) struct Pairing<'a> {
     pub(crate) house: HouseRule,
     /// Whether caches were warmed before each variant.
     pub(crate) warmed: bool,
-    /// Relative noise between two series of runs; 0 within one.
+    /// Relative noise of throughput between two series of runs, 0 within one; p95 has twice that.
     pub(crate) between: f64,
 }
 
@@ -28,7 +28,7 @@ impl Pairing<'_> {
     fn policies(&self) -> (Policy, Policy) {
         (
             Policy::tps(&self.house).between(self.between),
-            Policy::p95(&self.house).between(self.between),
+            Policy::p95(&self.house).between(2.0 * self.between),
         )
     }
 }
@@ -113,7 +113,7 @@ fn mark_deciding(comparisons: &mut [Comparison], knee: Option<Step>) {
 /// each comparison.
 pub(crate) fn decide(comparisons: &mut [Comparison], house: &HouseRule, between: f64) {
     let tps = Policy::tps(house).between(between);
-    let p95 = Policy::p95(house).between(between);
+    let p95 = Policy::p95(house).between(2.0 * between);
     holm(comparisons, |c| Some(&mut c.tps), tps);
     holm(comparisons, |c| c.p95.as_mut(), p95);
     for comparison in comparisons {

@@ -212,7 +212,12 @@ pub(crate) fn in_words(plan: &StatementPlan) -> String {
             None => line.push_str(" without an index"),
         }
         if let Some(rows) = step.rows {
-            let _ = write!(line, ", about {rows:.0} rows");
+            let unit = if format!("{rows:.0}") == "1" {
+                "row"
+            } else {
+                "rows"
+            };
+            let _ = write!(line, ", about {rows:.0} {unit}");
         }
         if !step.extra.is_empty() {
             let _ = write!(line, " ({})", step.extra);

@@ -228,16 +228,13 @@ pub(crate) fn lower_by_soak(
         return;
     }
     let why = format!("the soak at {} did not hold", Step::Threads(held));
-    match knee.points.iter().rfind(|p| p.threads < held) {
-        Some(point) => {
-            set(limit, point, LimitBasis::Soak);
-            limit.why = format!("{why}; the highest step measured below it");
-        }
-        None => {
-            (limit.threads, limit.basis) = (None, Some(LimitBasis::Soak));
-            (limit.step, limit.throughput, limit.planning) = (None, None, None);
-            limit.why = format!("{why}, and no lower step was measured");
-        }
+    if let Some(point) = knee.points.iter().rfind(|p| p.threads < held) {
+        set(limit, point, LimitBasis::Soak);
+        limit.why = format!("{why}; the highest step measured below it");
+    } else {
+        (limit.threads, limit.basis) = (None, Some(LimitBasis::Soak));
+        (limit.step, limit.throughput, limit.planning) = (None, None, None);
+        limit.why = format!("{why}, and no lower step was measured");
     }
     limit.headroom = None;
     if limit.threads.is_some() {

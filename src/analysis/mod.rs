@@ -28,6 +28,8 @@ mod rules;
 mod rules_cpu;
 mod rules_replication;
 mod signals;
+#[cfg(test)]
+mod simulation;
 mod soak;
 mod soak_finding;
 mod stats;

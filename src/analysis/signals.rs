@@ -1,6 +1,6 @@
 //! What the probes saw within a cell's window, as rates, shares and means.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::findings::Window;
 use super::stats::mean;
@@ -69,8 +69,9 @@ pub(crate) struct Signals {
     pub(crate) runnable: Option<f64>,
     pub(crate) server_cpu: Option<f64>,
     pub(crate) self_cpu: Option<f64>,
-    /// Of the time that capbench's threads wanted a CPU, the share in which they had none.
-    pub(crate) self_starved: Option<f64>,
+    /// Share of the time in which capbench's busiest thread wanted a CPU, and in which it had none.
+    pub(crate) self_wanted: Option<f64>,
+    pub(crate) self_waited: Option<f64>,
     pub(crate) pressure_cpu: Option<f64>,
     pub(crate) pressure_io: Option<f64>,
     /// Of the whole host: other processes switch as well.
@@ -149,11 +150,8 @@ impl Signals {
             let mut generator = Self::default();
             generator.read_host(span, tps);
             signals.generator_busy = generator.cpu_busy();
-            signals.self_starved = span
-                .rate(host::SELF_WAIT)
-                .zip(span.rate(host::SELF_CPU))
-                .filter(|(waited, used)| waited + used > 0.0)
-                .map(|(waited, used)| waited / (waited + used));
+            signals.self_wanted = span.gauge(host::SELF_WANTED);
+            signals.self_waited = span.gauge(host::SELF_WAITED);
             signals.link = generator.link;
             signals.retransmits = generator.retransmits;
         }
@@ -256,7 +254,8 @@ impl Signals {
             (clients > 0.0).then_some(clients),
         );
         self.checkpoint_fill = per(
-            span.gauge(server::CHECKPOINT_AGE),
+            // It rises and falls with each flush: what it comes up to counts, not the middle.
+            span.upper_quartile(server::CHECKPOINT_AGE),
             span.last(server::CHECKPOINT_CAPACITY).filter(|c| *c > 0.0),
         );
         self.log_waits_per_second = span.rate(server::LOG_WAITS);
@@ -417,6 +416,13 @@ impl<'a> Span<'a> {
         mean(&self.inside(name))
     }
 
+    /// Upper quartile of a gauge.
+    fn upper_quartile(&self, name: &str) -> Option<f64> {
+        let mut values = self.inside(name);
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() * 3 / 4).copied()
+    }
+
     /// Maximum of a gauge.
     fn highest(&self, name: &str) -> Option<f64> {
         self.inside(name).into_iter().reduce(f64::max)
@@ -427,10 +433,10 @@ impl<'a> Span<'a> {
         let Some(first) = self.samples.first() else {
             return BTreeSet::new();
         };
-        let values: &'a BTreeMap<String, f64> = &first.values;
-        values
-            .range(prefix.to_owned()..)
-            .map_while(|(name, _)| name.strip_prefix(prefix))
+        first
+            .values
+            .keys_under(prefix)
+            .filter_map(|name| name.strip_prefix(prefix))
             .filter_map(|rest| rest.rsplit_once('.').map(|(device, _)| device))
             .collect()
     }

@@ -1,5 +1,7 @@
 //! The soak: does the load hold.
 
+use std::fmt::Write as _;
+
 use super::cell::whole_intervals;
 use super::findings::{CellSummary, Validity};
 use super::soak_finding::{LevelShift, SoakFinding, SoakOutcome, Trend};
@@ -168,12 +170,14 @@ fn conclude(finding: &mut SoakFinding, cell: &CellRecord, summary: &CellSummary)
                 .iter()
                 .map(|s| format!("{:+.1} % at {}", s.change.0 * 100.0, minutes(s.at)))
                 .collect();
-            sentence += &format!(
+            let _ = write!(
+                sentence,
                 " It declines in steps ({}): memory or temporary space that fills up does that.",
                 steps.join(", ")
             );
         } else if !finding.could_show_steps {
-            sentence += &format!(
+            let _ = write!(
+                sentence,
                 " {length} cannot show a decline in steps, which takes 30 minutes or more."
             );
         }

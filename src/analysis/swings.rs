@@ -93,7 +93,7 @@ pub(crate) fn moving(samples: &[Sample], intervals: &[&Interval], tps: &[f64]) -
                 .iter()
                 .filter_map(|(tps, ends)| {
                     let (from, to) = (*ends)?;
-                    let (a, b) = (from.values.get(*name)?, to.values.get(*name)?);
+                    let (a, b) = (from.values.get(name)?, to.values.get(name)?);
                     let seconds = to.at - from.at;
                     let value = match reading {
                         Reading::Counter if seconds > 0.0 && b >= a => (b - a) / seconds,

@@ -69,7 +69,7 @@ fn kendall_variance(values: &[f64]) -> f64 {
     sorted.sort_by(f64::total_cmp);
     let term = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
     let ties: f64 = sorted
-        .chunk_by(|a, b| a == b)
+        .chunk_by(|a, b| a.total_cmp(b).is_eq())
         .map(|tied| term(tied.len() as f64))
         .sum();
     (term(values.len() as f64) - ties) / 18.0
@@ -100,10 +100,10 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
     let mut ranks = vec![0.0; values.len()];
     let mut before = 0.0;
-    for tied in order.chunk_by(|&a, &b| values[a] == values[b]) {
+    for tied in order.chunk_by(|&a, &b| values[a].total_cmp(&values[b]).is_eq()) {
         let size = tied.len() as f64;
         for &i in tied {
-            ranks[i] = before + (size + 1.0) / 2.0;
+            ranks[i] = before + f64::midpoint(size, 1.0);
         }
         before += size;
     }

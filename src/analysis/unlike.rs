@@ -69,7 +69,7 @@ impl std::fmt::Display for Unlike {
 struct Differences(Vec<Unlike>);
 
 impl Differences {
-    fn compare(&mut self, part: Part, what: &str, first: impl ToString, second: impl ToString) {
+    fn compare(&mut self, part: Part, what: &str, first: &impl ToString, second: &impl ToString) {
         let (first, second) = (first.to_string(), second.to_string());
         if first != second {
             self.0.push(Unlike {
@@ -96,7 +96,7 @@ pub fn unlike(first: &Run, second: &Run) -> Vec<Unlike> {
 
 fn of_plan(a: &Run, b: &Run, found: &mut Differences) {
     let mut plan = |what, first: String, second: String| {
-        found.compare(Part::Plan, what, first, second);
+        found.compare(Part::Plan, what, &first, &second);
     };
     plan("the seed", a.seed.to_string(), b.seed.to_string());
     plan("the discard", a.discard.to_string(), b.discard.to_string());
@@ -137,7 +137,7 @@ fn of_workloads(a: &Run, b: &Run, found: &mut Differences) {
         names.join(", ")
     };
     let mut workload = |what: &str, first: String, second: String| {
-        found.compare(Part::Workload, what, first, second);
+        found.compare(Part::Workload, what, &first, &second);
     };
     workload("the list", names(a), names(b));
     for ours in &a.workloads {
@@ -169,7 +169,7 @@ fn of_dataset(a: &Run, b: &Run, found: &mut Differences) {
             .map_or_else(|| "not known".to_owned(), |d| of(d).to_string())
     };
     let mut dataset = |what, of: fn(&crate::record::DatasetFacts) -> u64| {
-        found.compare(Part::Dataset, what, figure(a, of), figure(b, of));
+        found.compare(Part::Dataset, what, &figure(a, of), &figure(b, of));
     };
     dataset("the number of tables", |d| d.tables.into());
     dataset("the number of rows a table", |d| d.rows);
@@ -184,11 +184,11 @@ fn of_server(a: &Run, b: &Run, found: &mut Differences) {
                 "not known"
             }
         };
-        found.compare(Part::Server, "the server", known(a), known(b));
+        found.compare(Part::Server, "the server", &known(a), &known(b));
         return;
     };
     let mut server = |what, first: String, second: String| {
-        found.compare(Part::Server, what, first, second);
+        found.compare(Part::Server, what, &first, &second);
     };
     server(
         "the family",
@@ -210,7 +210,7 @@ fn of_server(a: &Run, b: &Run, found: &mut Differences) {
 
 fn of_host(a: &Run, b: &Run, found: &mut Differences) {
     let mut host = |what, first: String, second: String| {
-        found.compare(Part::Host, what, first, second);
+        found.compare(Part::Host, what, &first, &second);
     };
     host("the name", a.host.name.clone(), b.host.name.clone());
     host("the system", a.host.system.clone(), b.host.system.clone());

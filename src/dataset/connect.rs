@@ -38,6 +38,47 @@ pub(super) fn connect(endpoint: &Endpoint) -> Result<Conn, DatasetError> {
     Ok(conn)
 }
 
+/// Where the data is, and whether what is done to it goes into the binary log.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Control<'a> {
+    admin: &'a Endpoint,
+    database: &'a str,
+    unlogged: bool,
+}
+
+impl<'a> Control<'a> {
+    pub(super) fn new(admin: &'a Endpoint, database: &'a str, unlogged: bool) -> Self {
+        Self {
+            admin,
+            database,
+            unlogged,
+        }
+    }
+
+    /// Opens a connection without a default database.
+    pub(super) fn open(&self) -> Result<Conn, DatasetError> {
+        let mut conn = connect(self.admin)?;
+        if self.unlogged {
+            unlog(&mut conn)?;
+        }
+        Ok(conn)
+    }
+
+    /// Opens a connection and enters the database.
+    pub(super) fn enter(&self) -> Result<Conn, DatasetError> {
+        let mut conn = self.open()?;
+        enter(&mut conn, self.database)?;
+        Ok(conn)
+    }
+}
+
+/// Keeps what this session does out of the binary log.
+pub(super) fn unlog(conn: &mut Conn) -> Result<(), DatasetError> {
+    run(conn, "SET SESSION sql_log_bin = 0", || {
+        "keeping the load out of the binary log (`dataset.binlog` = \"unlogged\")".to_owned()
+    })
+}
+
 /// Opens a connection and enters `database`.
 pub(super) fn connect_to(endpoint: &Endpoint, database: &str) -> Result<Conn, DatasetError> {
     let mut conn = connect(endpoint)?;

@@ -101,6 +101,11 @@ pub enum DatasetError {
     /// The plan asks for what cannot be.
     #[error("{0}")]
     Plan(String),
+    /// The guard ended it.
+    #[error(
+        "the guard ended the load: {0}\nhint: the next run, or `capbench prepare`, continues from there"
+    )]
+    Ended(String),
     /// The user ended it.
     #[error("interrupted while the data was being loaded; the next run continues from there")]
     Interrupted,

@@ -1,44 +1,43 @@
 //! Filling the tables: several connections, chunks of several tables at once.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use mysql::Conn;
 use mysql::prelude::Queryable;
-use mysql::{Conn, LocalInfileHandler};
 
-use super::connect::{attempt, connect, connect_to, first, literal, run, select};
+use super::connect::{Control, attempt, literal, run, select};
 use super::error::DatasetError;
 use super::marker;
-use super::progress::Progress;
-use super::rows::{BLOCK, Form, RowSource};
+use super::pace::Pace;
+use super::progress::{Progress, Verdict};
+use super::rows::{BLOCK, RowSource};
 use super::schedule::{Schedule, Task};
 use super::schema::{create_index, table_name};
+use super::sender::{Piece, Sender, Way};
 use crate::interrupt::Interrupt;
-use crate::target::Endpoint;
 use crate::workload::TableLayout;
 
 /// Blocks of one transaction: 50,000 rows, about 10 MB. Small enough that an interrupt is heard and
 /// a broken load loses little, large enough that commits do not count.
 const BLOCKS_PER_CHUNK: u64 = 50;
-/// Length at which a multi-row INSERT is sent, sysbench's buffer.
-const INSERT_BYTES: usize = 512 * 1024;
-/// Codes with which servers refuse LOAD DATA LOCAL: `MySQL` before 8.0, `MySQL`, `MariaDB`.
-const NO_LOCAL_INFILE: [u16; 3] = [1148, 3948, 4166];
+/// How often the guard is asked.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What is to be loaded.
 pub(super) struct Load<'a> {
-    pub(super) admin: &'a Endpoint,
-    pub(super) database: &'a str,
+    pub(super) control: Control<'a>,
     pub(super) layout: TableLayout,
     pub(super) tables: u32,
     pub(super) source: Arc<RowSource>,
     pub(super) index: bool,
     pub(super) threads: u32,
-    /// Whether the server takes LOAD DATA LOCAL.
-    pub(super) local_infile: bool,
+    /// Rows per second of all tables together; `None`: no limit.
+    pub(super) rate: Option<u64>,
+    /// The ways that this server may have, the fastest first; never empty.
+    pub(super) ways: Vec<Way>,
     /// Chunks that an earlier load finished.
     pub(super) finished: BTreeSet<(u32, u64)>,
     pub(super) progress: &'a dyn Progress,
@@ -50,7 +49,11 @@ struct Shared<'a> {
     load: &'a Load<'a>,
     schedule: Mutex<Schedule>,
     stop: AtomicBool,
-    local_infile: AtomicBool,
+    /// The way in use: an index into the load's `ways`.
+    way: AtomicUsize,
+    pace: Arc<Pace>,
+    /// Why the guard has ended the load.
+    ended: Mutex<Option<String>>,
     done: AtomicU64,
     total: u64,
     /// Connections that build an index, which may take long and cannot look at the interrupt.
@@ -78,7 +81,9 @@ pub(super) fn load(load: &Load) -> Result<(), DatasetError> {
             &load.finished,
         )),
         stop: AtomicBool::new(false),
-        local_infile: AtomicBool::new(load.local_infile),
+        way: AtomicUsize::new(0),
+        pace: Arc::new(Pace::new(load.rate)),
+        ended: Mutex::new(None),
         done: AtomicU64::new(before),
         total: load.source.rows() * u64::from(load.tables),
         building: Mutex::new(BTreeSet::new()),
@@ -92,6 +97,7 @@ pub(super) fn load(load: &Load) -> Result<(), DatasetError> {
                     let result = shared.work();
                     if result.is_err() {
                         shared.stop.store(true, Ordering::Relaxed);
+                        shared.pace.end();
                     }
                     shared.working.fetch_sub(1, Ordering::Relaxed);
                     result
@@ -109,7 +115,14 @@ pub(super) fn load(load: &Load) -> Result<(), DatasetError> {
             })
             .collect()
     });
-    results.into_iter().collect()
+    let ended = shared
+        .ended
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    match ended {
+        Some(why) => Err(DatasetError::Ended(why)),
+        None => results.into_iter().collect(),
+    }
 }
 
 fn rows_of(source: &RowSource, chunk: u64) -> u64 {
@@ -127,25 +140,49 @@ impl Shared<'_> {
         self.building.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the connections; kills index builds when the user wants to end.
+    /// Waits for the connections; asks the guard, and kills index builds when the user or the guard wants to end.
     fn watch(&self) {
+        let mut looked = Instant::now();
         while self.working.load(Ordering::Relaxed) > 0 {
             std::thread::sleep(Duration::from_millis(20));
-            if !self.load.interrupt.raised() {
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                self.ask_guard();
+            }
+            if !self.ends() {
                 continue;
             }
+            self.pace.end();
             let building: Vec<u32> = self.building().iter().copied().collect();
             if building.is_empty() {
                 continue;
             }
             // Without a connection the builds end by themselves, only later.
-            if let Ok(mut conn) = connect(self.load.admin) {
+            if let Ok(mut conn) = self.load.control.open() {
                 for id in building {
                     let _ = conn.query_drop(format!("KILL QUERY {id}"));
                 }
             }
             std::thread::sleep(Duration::from_millis(500));
         }
+    }
+
+    fn ask_guard(&self) {
+        match self.load.progress.guard() {
+            Verdict::GoOn => self.pace.pause(false),
+            Verdict::Pause => self.pace.pause(true),
+            Verdict::End(why) => {
+                let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+                ended.get_or_insert(why);
+                self.stop.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether the user or the guard wants all to end.
+    fn ends(&self) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        self.load.interrupt.raised() || ended.is_some()
     }
 
     /// Builds the index of one table, such that [`Self::watch`] can end it.
@@ -157,23 +194,23 @@ impl Shared<'_> {
         ));
         let id = conn.connection_id();
         self.building().insert(id);
-        let result = if load.interrupt.raised() {
+        let result = if self.ends() {
             Err(DatasetError::Interrupted)
         } else {
             build_index(conn, load.layout, table)
         };
         self.building().remove(&id);
         match result {
-            Err(_) if load.interrupt.raised() => Err(DatasetError::Interrupted),
+            Err(_) if self.ends() => Err(DatasetError::Interrupted),
             other => other,
         }
     }
 
     fn work(&self) -> Result<(), DatasetError> {
         let load = self.load;
-        let mut conn = connect_to(load.admin, load.database)?;
+        let mut conn = load.control.enter()?;
         prepare_session(&mut conn)?;
-        let insert_bytes = insert_bytes(&mut conn)?;
+        let sender = Sender::new(&mut conn, Arc::clone(&load.source), Arc::clone(&self.pace))?;
         let mut last = None;
         loop {
             if load.interrupt.raised() {
@@ -187,7 +224,7 @@ impl Shared<'_> {
             };
             match task {
                 Task::Chunk { table, chunk } => {
-                    self.chunk(&mut conn, table, chunk, insert_bytes)?;
+                    self.chunk(&mut conn, &sender, table, chunk)?;
                     let rows = rows_of(&load.source, chunk);
                     let done = self.done.fetch_add(rows, Ordering::Relaxed) + rows;
                     load.progress.rows(done, self.total);
@@ -202,28 +239,28 @@ impl Shared<'_> {
     fn chunk(
         &self,
         conn: &mut Conn,
+        sender: &Sender,
         table: u32,
         chunk: u64,
-        insert_bytes: usize,
     ) -> Result<(), DatasetError> {
         let load = self.load;
         let name = table_name(load.layout, table);
         let doing = || format!("loading chunk {chunk} of table `{name}`");
-        run(conn, "BEGIN", doing)?;
-        let mut loaded = false;
-        if self.local_infile.load(Ordering::Relaxed) {
-            match self.by_infile(conn, table, chunk) {
-                Err(error) if error.code().is_some_and(|c| NO_LOCAL_INFILE.contains(&c)) => {
-                    self.local_infile.store(false, Ordering::Relaxed);
-                }
-                other => {
-                    other?;
-                    loaded = true;
-                }
+        let piece = Piece {
+            layout: load.layout,
+            table,
+            blocks: self.blocks(chunk),
+        };
+        loop {
+            let way = self.way.load(Ordering::Relaxed);
+            run(conn, "BEGIN", doing)?;
+            // The last way is one that every server has.
+            let last = way + 1 == load.ways.len();
+            if sender.send(conn, load.ways[way], &piece)? || last {
+                break;
             }
-        }
-        if !loaded {
-            self.by_inserts(conn, table, chunk, insert_bytes)?;
+            run(conn, "ROLLBACK", doing)?;
+            self.way.fetch_max(way + 1, Ordering::Relaxed);
         }
         run(conn, &marker::note_chunk(load.layout, table, chunk), doing)?;
         run(conn, "COMMIT", doing)
@@ -233,99 +270,6 @@ impl Shared<'_> {
         let first = chunk * BLOCKS_PER_CHUNK;
         first..(first + BLOCKS_PER_CHUNK).min(self.load.source.blocks())
     }
-
-    fn by_infile(&self, conn: &mut Conn, table: u32, chunk: u64) -> Result<(), DatasetError> {
-        let source = Arc::clone(&self.load.source);
-        let blocks = self.blocks(chunk);
-        // The server names a file and gets the rows, whatever it names: no file is ever opened.
-        conn.set_local_infile_handler(Some(LocalInfileHandler::new(move |_, writer| {
-            let mut buffer = Vec::with_capacity(220 * 1000);
-            for block in blocks.clone() {
-                buffer.clear();
-                source.fill(table, block, Form::Lines, &mut buffer);
-                writer.write_all(&buffer)?;
-            }
-            Ok(())
-        })));
-        let name = table_name(self.load.layout, table);
-        let sql = format!(
-            "LOAD DATA LOCAL INFILE 'capbench' INTO TABLE {name} CHARACTER SET binary (id, k, c, pad)"
-        );
-        let doing = || format!("LOAD DATA of chunk {chunk} into table `{name}`");
-        run(conn, &sql, doing)?;
-        check_taken(conn, rows_of(&self.load.source, chunk), doing)
-    }
-
-    fn by_inserts(
-        &self,
-        conn: &mut Conn,
-        table: u32,
-        chunk: u64,
-        insert_bytes: usize,
-    ) -> Result<(), DatasetError> {
-        let name = table_name(self.load.layout, table);
-        let head = format!("INSERT INTO {name} (id, k, c, pad) VALUES ");
-        let doing = || format!("INSERT of chunk {chunk} into table `{name}`");
-        let mut statement = Vec::with_capacity(insert_bytes + 1024);
-        let mut rows = 0;
-        let mut failed = None;
-        let mut send = |statement: &mut Vec<u8>, rows: &mut u64| {
-            // The last bracket ends in a comma.
-            statement.pop();
-            if failed.is_none() {
-                failed = conn
-                    .query_drop(String::from_utf8_lossy(statement))
-                    .map_err(|error| DatasetError::statement(doing(), &error))
-                    .and_then(|()| check_taken(conn, *rows, doing))
-                    .err();
-            }
-            statement.clear();
-            *rows = 0;
-        };
-        for block in self.blocks(chunk) {
-            self.load
-                .source
-                .fill_with(table, block, Form::Brackets, &mut statement, |statement| {
-                    if rows == 0 {
-                        statement.splice(0..0, head.bytes());
-                    }
-                    rows += 1;
-                    if statement.len() >= insert_bytes {
-                        send(statement, &mut rows);
-                    }
-                });
-        }
-        if rows > 0 {
-            send(&mut statement, &mut rows);
-        }
-        failed.map_or(Ok(()), Err)
-    }
-}
-
-/// The server reports rows and warnings instead of failing: bad rows are coerced, duplicates skipped.
-fn check_taken(
-    conn: &mut Conn,
-    sent: u64,
-    doing: impl FnOnce() -> String,
-) -> Result<(), DatasetError> {
-    let taken = conn.affected_rows();
-    let warnings = u64::from(conn.warnings());
-    if taken == sent && warnings == 0 {
-        return Ok(());
-    }
-    let warning = first(conn, "SHOW WARNINGS LIMIT 1", || {
-        "reading a warning".to_owned()
-    })?;
-    Err(DatasetError::RowsLost {
-        doing: doing(),
-        sent,
-        taken,
-        warnings,
-        first: warning.map(|row| {
-            let cell = |column| row.text(column).unwrap_or_default();
-            format!("{}: {}", cell(1), cell(2))
-        }),
-    })
 }
 
 /// What a loading session needs; a server without one of the variables does without it.
@@ -345,19 +289,12 @@ fn prepare_session(conn: &mut Conn) -> Result<(), DatasetError> {
         "SET SESSION unique_checks = 1, foreign_key_checks = 0",
         doing,
     )?;
+    // Rows are ASCII: in another character set a server would look at, or convert, each character.
+    run(conn, "SET NAMES binary", doing)?;
     for sql in OPTIONAL {
         attempt(conn, sql, doing)?;
     }
     Ok(())
-}
-
-/// Length of a multi-row INSERT that the server takes.
-fn insert_bytes(conn: &mut Conn) -> Result<usize, DatasetError> {
-    let limit = first(conn, "SELECT @@max_allowed_packet", || {
-        "reading @@max_allowed_packet".to_owned()
-    })?;
-    let limit: usize = limit.and_then(|row| row.number(0)).unwrap_or(INSERT_BYTES);
-    Ok((limit / 2).clamp(512, INSERT_BYTES))
 }
 
 fn build_index(conn: &mut Conn, layout: TableLayout, table: u32) -> Result<(), DatasetError> {

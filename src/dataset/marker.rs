@@ -7,7 +7,7 @@ use mysql::Conn;
 use super::connect::{first, literal, run, select};
 use super::error::DatasetError;
 use super::schema::{layout_name, layout_named, table_name};
-use crate::plan::{Dataset, Plan};
+use crate::plan::{Binlog, Dataset, Plan};
 use crate::workload::TableLayout;
 
 /// Version of the marker and of the way rows are made: another number means other rows.
@@ -19,6 +19,9 @@ pub(super) const CHUNKS: &str = "capbench_chunk";
 /// Comment of each table that capbench makes: a table that lost it (made anew by something else) is no
 /// longer capbench's, whatever the marker says.
 pub(super) const COMMENT: &str = "capbench";
+
+/// In the options of tables that no replica has.
+const UNLOGGED: &str = "binlog=unlogged";
 
 /// How far the tables of a marker are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +73,11 @@ impl Marker {
             && self.options == wanted.options
     }
 
+    /// Whether its tables were made past the binary log.
+    pub(super) fn unlogged(&self) -> bool {
+        self.options.split(' ').any(|option| option == UNLOGGED)
+    }
+
     /// Names of its tables.
     pub(super) fn table_names(&self) -> BTreeSet<String> {
         (1..=self.tables)
@@ -90,6 +98,9 @@ fn options(dataset: &Dataset, layout: TableLayout, access: &crate::workload::Acc
     if layout == TableLayout::Standard {
         // `k` is drawn by it.
         parts.push(format!("k={access}"));
+    }
+    if dataset.binlog == Some(Binlog::Unlogged) {
+        parts.push(UNLOGGED.to_owned());
     }
     if !dataset.table_options.trim().is_empty() {
         parts.push(format!("table_options={}", dataset.table_options.trim()));

@@ -1,5 +1,6 @@
 //! The data: sized, loaded, recognised, verified, put back, removed.
 
+mod binlog;
 mod connect;
 mod error;
 mod existing;
@@ -7,12 +8,14 @@ mod identity;
 mod loader;
 mod marker;
 mod ownership;
+mod pace;
 mod planned;
 mod prepare;
 mod progress;
 mod rows;
 mod schedule;
 mod schema;
+mod sender;
 mod size;
 mod verify;
 
@@ -21,7 +24,7 @@ pub use identity::{identity, recognise};
 pub use ownership::{Cleaned, cleanup};
 pub use planned::{planned, planned_reset};
 pub use prepare::{describe, mark_dirty, prepare, reset, tables_needed, wants_local_infile};
-pub use progress::{Progress, Silent};
+pub use progress::{Progress, Silent, Verdict};
 pub use schema::table_prefix;
 pub use size::{DiskSpace, Resolved, disk_space, plan_size};
 pub use verify::verify;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mysql::Conn;
 
-use super::connect::{connect, enter, first, literal, quoted, run, select};
+use super::connect::{connect, enter, first, literal, quoted, run, select, unlog};
 use super::error::DatasetError;
 use super::marker::{self, COMMENT};
 use crate::target::Endpoint;
@@ -64,6 +64,9 @@ pub fn cleanup(admin: &Endpoint, database: &str) -> Result<Cleaned, DatasetError
         return Ok(cleaned);
     }
     lock(&mut conn, database)?;
+    if markers.iter().any(marker::Marker::unlogged) {
+        unlog(&mut conn)?;
+    }
     for marker in &markers {
         let (own, foreign) = owned(&mut conn, database, &marker.table_names())?;
         for table in own {

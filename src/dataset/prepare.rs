@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use mysql::Conn;
 
-use super::connect::{connect, connect_to, enter, first, quoted, run};
+use super::binlog;
+use super::connect::{Control, enter, first, quoted, run};
 use super::error::DatasetError;
 use super::existing;
 use super::loader;
@@ -15,9 +16,10 @@ use super::ownership::{database_exists, drop_table, lock, owned, tables_among};
 use super::progress::Progress;
 use super::rows::RowSource;
 use super::schema::{create_table, has_index, has_rows, layout_name, table_name, table_prefix};
+use super::sender::Way;
 use super::size::{Resolved, disk_space, measured};
 use crate::interrupt::Interrupt;
-use crate::plan::{Plan, Reset, Setting, SettingValue, Step};
+use crate::plan::{Binlog, Place, Plan, Reset, Setting, SettingValue, Step};
 use crate::record::DatasetFacts;
 use crate::target::{Endpoint, lease_made_database};
 use crate::workload::TableLayout;
@@ -105,8 +107,16 @@ pub fn mark_dirty(admin: &Endpoint, plan: &Plan, layout: TableLayout) -> Result<
     if plan.dataset.existing && layout == TableLayout::Standard {
         return Ok(());
     }
-    let mut conn = connect_to(admin, &plan.target.database)?;
+    let mut conn = control(admin, plan).enter()?;
     marker::set_dirty(&mut conn, layout)
+}
+
+fn control<'a>(admin: &'a Endpoint, plan: &'a Plan) -> Control<'a> {
+    // Nothing follows a private server, and nobody reads its binary log.
+    let private = matches!(plan.target.place, Place::Managed(_));
+    let unlogged =
+        plan.dataset.binlog == Some(Binlog::Unlogged) || (private && plan.dataset.binlog.is_none());
+    Control::new(admin, &plan.target.database, unlogged)
 }
 
 /// One call of [`prepare`] or [`reset`].
@@ -145,7 +155,7 @@ impl<'a> Preparation<'a> {
         let tables = tables_needed(plan, layout);
         let rows = if has_rows(layout) { resolved.rows } else { 0 };
         let mut wanted = Marker::wanted(plan, layout, tables, rows);
-        let mut conn = connect(admin)?;
+        let mut conn = control(admin, plan).open()?;
         refuse_read_only(&mut conn)?;
         // Before the database is made: whoever comes second would take it for one that was there.
         lock(&mut conn, database)?;
@@ -180,12 +190,14 @@ impl<'a> Preparation<'a> {
         self.wanted.created_database |= markers.iter().any(|m| m.created_database);
         let found = markers.into_iter().find(|m| m.layout == self.layout);
         self.refuse_foreign(found.as_ref())?;
+        binlog::refuse_mixture(&database, found.as_ref(), &self.wanted)?;
         let fits = found.as_ref().is_some_and(|m| m.fits(&self.wanted));
         let dirty = found.as_ref().is_some_and(|m| m.dirty);
         let state = found.as_ref().map(|m| m.state);
         if fits && state == Some(State::Complete) && (!dirty || keep_dirty) && self.intact(dirty)? {
             return self.facts(None, "reused");
         }
+        binlog::refuse_unsaid(&mut self.conn, self.plan)?;
         self.check_disk(found.as_ref())?;
         let started = Instant::now();
         let resumable = self.plan.dataset.engine.eq_ignore_ascii_case("innodb");
@@ -334,7 +346,7 @@ impl<'a> Preparation<'a> {
     fn load(&mut self) -> Result<(), DatasetError> {
         let index = has_index(&self.plan.dataset, self.layout);
         if has_rows(self.layout) {
-            let local_infile = self.loads_by_infile()?;
+            let ways = self.ways()?;
             let finished = marker::finished_chunks(&mut self.conn, self.layout)?;
             self.progress.phase(if finished.is_empty() {
                 "loading rows"
@@ -342,8 +354,7 @@ impl<'a> Preparation<'a> {
                 "continuing a load that was broken off"
             });
             loader::load(&loader::Load {
-                admin: self.admin,
-                database: &self.plan.target.database,
+                control: control(self.admin, self.plan),
                 layout: self.layout,
                 tables: self.wanted.tables,
                 source: Arc::new(RowSource::new(
@@ -353,7 +364,8 @@ impl<'a> Preparation<'a> {
                 )),
                 index,
                 threads: self.plan.dataset.load_threads,
-                local_infile,
+                rate: self.plan.dataset.load_rate,
+                ways,
                 finished,
                 progress: self.progress,
                 interrupt: self.interrupt,
@@ -371,8 +383,23 @@ impl<'a> Preparation<'a> {
         Ok(())
     }
 
-    /// Whether LOAD DATA LOCAL is possible and the faster way here.
-    fn loads_by_infile(&mut self) -> Result<bool, DatasetError> {
+    /// The ways in which rows may travel here, the fastest first.
+    fn ways(&mut self) -> Result<Vec<Way>, DatasetError> {
+        let mut ways = vec![Way::Inserts];
+        if self.takes_infile()? {
+            ways.insert(0, Way::Infile);
+        }
+        let version = first(&mut self.conn, "SELECT VERSION()", || {
+            "reading the server's version".to_owned()
+        })?;
+        if version.is_some_and(|row| row.text(0).is_some_and(|v| v.contains("MariaDB"))) {
+            ways.insert(0, Way::Arrays);
+        }
+        Ok(ways)
+    }
+
+    /// Whether LOAD DATA LOCAL is possible here and faster than INSERTs.
+    fn takes_infile(&mut self) -> Result<bool, DatasetError> {
         let on = first(&mut self.conn, "SELECT @@local_infile", || {
             "reading @@local_infile".to_owned()
         })?;

@@ -27,6 +27,15 @@ pub(super) enum Form {
     Joined,
 }
 
+/// One row, its values in memory of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) id: u64,
+    pub(super) k: u64,
+    pub(super) c: Vec<u8>,
+    pub(super) pad: Vec<u8>,
+}
+
 /// Makes the rows of a data set.
 #[derive(Debug, Clone)]
 pub(super) struct RowSource {
@@ -64,6 +73,29 @@ impl RowSource {
         first..(first + BLOCK).min(self.rows + 1)
     }
 
+    /// The random stream of a block.
+    fn stream(&self, table: u32, block: u64) -> Xoshiro256PlusPlus {
+        Xoshiro256PlusPlus::seed_from_u64(mix_seed(
+            mix_seed(mix_seed(self.seed).wrapping_add(u64::from(table))).wrapping_add(block),
+        ))
+    }
+
+    /// The rows of one block, one after another.
+    pub(super) fn block(&self, table: u32, block: u64) -> impl Iterator<Item = Row> + '_ {
+        let mut rng = self.stream(table, block);
+        self.ids(block).map(move |id| {
+            let text = |pattern: &TextPattern, rng: &mut Xoshiro256PlusPlus| {
+                let mut text = Vec::with_capacity(pattern.len());
+                pattern.fill(rng, &mut text);
+                text
+            };
+            let k = self.keys.sample(&mut rng);
+            let c = text(&self.c, &mut rng);
+            let pad = text(&self.pad, &mut rng);
+            Row { id, k, c, pad }
+        })
+    }
+
     /// Appends the rows of one block to `out`, calling `after` behind each.
     pub(super) fn fill_with(
         &self,
@@ -73,10 +105,7 @@ impl RowSource {
         out: &mut Vec<u8>,
         mut after: impl FnMut(&mut Vec<u8>),
     ) {
-        let stream = mix_seed(
-            mix_seed(mix_seed(self.seed).wrapping_add(u64::from(table))).wrapping_add(block),
-        );
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(stream);
+        let mut rng = self.stream(table, block);
         let (open, between, quote, close): (&[u8], u8, &[u8], &[u8]) = match form {
             Form::Lines => (b"", b'\t', b"", b"\n"),
             Form::Brackets => (b"(", b',', b"'", b"),"),
@@ -189,6 +218,14 @@ mod tests {
             joined.trim_end_matches(';').split(';').collect::<Vec<_>>(),
             from_lines
         );
+        let rows: Vec<String> = source
+            .block(1, 0)
+            .map(|row| {
+                let text = |bytes| String::from_utf8(bytes).unwrap();
+                format!("{},{},{},{}", row.id, row.k, text(row.c), text(row.pad))
+            })
+            .collect();
+        assert_eq!(rows, from_lines);
         let brackets = String::from_utf8(brackets).unwrap().replace('\'', "");
         assert_eq!(brackets, format!("({}),", from_lines.join("),(")));
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::guard::outside_window;
 use super::visit::{Next, next};
 use super::{Session, SessionError};
 use crate::matrix::{self, Cell};
@@ -70,6 +71,10 @@ impl Session<'_> {
         let Some(cell) = cell_at(self.plan, self.run, kind, at) else {
             return Ok(Next::Continue);
         };
+        if let Some(why) = outside_window(&self.plan.guard, &jiff::ZonedDateTime::now()) {
+            return Ok(Next::Stop(why));
+        }
+        self.server.keep_lock()?;
         self.begin_cell(&cell)?;
         let length = if kind == CellKind::Soak {
             self.plan

@@ -1,7 +1,6 @@
 //! One cell → its record.
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -97,9 +96,7 @@ pub(super) struct CellObserver<'a> {
     /// The private server's process.
     server: Option<u32>,
     server_cpu: &'a (dyn Fn() -> Option<crate::units::Ratio> + Sync),
-    released: Mutex<Option<Instant>>,
     on_release: &'a (dyn Fn(Instant) + Sync),
-    killed: AtomicBool,
     extension: Option<&'a Extension>,
 }
 
@@ -124,9 +121,7 @@ impl<'a> CellObserver<'a> {
             sentinel,
             server,
             server_cpu,
-            released: Mutex::new(None),
             on_release,
-            killed: AtomicBool::new(false),
             extension: None,
         }
     }
@@ -138,14 +133,10 @@ impl<'a> CellObserver<'a> {
 }
 
 impl Observer for CellObserver<'_> {
-    fn connected(&self, clients: u32) {
-        let _ = clients;
-    }
+    fn connected(&self, _clients: u32) {}
 
     fn released(&self) {
-        let now = Instant::now();
-        *self.released.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
-        (self.on_release)(now);
+        (self.on_release)(Instant::now());
     }
 
     fn interval(&self, interval: &Interval) -> Flow {
@@ -166,7 +157,6 @@ impl Observer for CellObserver<'_> {
     }
 
     fn kill(&self, connection_ids: &[u64]) {
-        self.killed.store(true, Ordering::SeqCst);
         kill_queries(self.admin, connection_ids);
     }
 }

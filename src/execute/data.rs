@@ -1,20 +1,18 @@
 //! The data of a run: every table layout that its workloads need, ready, reset, and removed at the end.
 
-use crate::dataset::{self, Progress, Resolved};
+use crate::dataset::{self, Resolved};
 use crate::plan::{Plan, Warning};
 use crate::record::{DatasetFacts, Run};
 use crate::target::Server;
-use crate::terminal::{Bar, Terminal};
+use crate::terminal::Terminal;
 use crate::units::Bytes;
 
 use crate::units::Multiple;
 use crate::workload::TableLayout;
 
 use super::SessionError;
+use super::loading::Loading;
 use crate::interrupt::Interrupt;
-
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 /// The layouts that the plan's workloads need, the standard one first.
 pub(super) fn layouts(plan: &Plan) -> Vec<TableLayout> {
@@ -83,14 +81,16 @@ pub fn outlook(
 /// the plan has it.
 pub(super) fn ready(
     plan: &Plan,
-    server: &Server,
+    server: &mut Server,
     resolved: &Resolved,
     terminal: &Terminal,
     interrupt: &Interrupt,
 ) -> Result<DatasetFacts, SessionError> {
+    // A load that fails ends the run, and with it a private server as it then is.
+    let fast = server.begin_loading()?;
     let mut facts = None;
     for layout in layouts(plan) {
-        let progress = Loading::new(terminal);
+        let progress = Loading::new(&plan.guard, server, terminal);
         let made = dataset::prepare(
             server.admin_endpoint(),
             plan,
@@ -101,6 +101,7 @@ pub(super) fn ready(
         )?;
         facts.get_or_insert(made);
     }
+    server.end_loading(fast)?;
     Ok(facts.unwrap_or_default())
 }
 
@@ -193,14 +194,16 @@ const MIN_BUFFER_POOLS: f64 = 2.0;
 /// Puts every layout that was written to back to its first state.
 pub(super) fn reset(
     plan: &Plan,
-    server: &Server,
+    server: &mut Server,
     resolved: &Resolved,
     terminal: &Terminal,
     interrupt: &Interrupt,
 ) -> Result<(), SessionError> {
+    let fast = server.begin_loading()?;
     for layout in layouts(plan) {
         reset_layout(plan, server, layout, resolved, terminal, interrupt)?;
     }
+    server.end_loading(fast)?;
     Ok(())
 }
 
@@ -213,7 +216,7 @@ pub(super) fn reset_layout(
     terminal: &Terminal,
     interrupt: &Interrupt,
 ) -> Result<(), SessionError> {
-    let progress = Loading::new(terminal);
+    let progress = Loading::new(&plan.guard, server, terminal);
     dataset::reset(
         server.admin_endpoint(),
         plan,
@@ -223,39 +226,4 @@ pub(super) fn reset_layout(
         interrupt,
     )?;
     Ok(())
-}
-
-/// Loading shown on the screen: a line for each phase, a bar for the rows.
-struct Loading<'t> {
-    terminal: &'t Terminal,
-    /// The kinds of phase that were said.
-    said: Mutex<BTreeSet<String>>,
-    bar: Mutex<Option<Bar<'t>>>,
-}
-
-impl<'t> Loading<'t> {
-    fn new(terminal: &'t Terminal) -> Self {
-        Self {
-            terminal,
-            said: Mutex::default(),
-            bar: Mutex::new(None),
-        }
-    }
-}
-
-impl Progress for Loading<'_> {
-    fn phase(&self, text: &str) {
-        // `building the index on k of sbtest7`: once for all tables is enough to read.
-        let kind = text.split(" of ").next().unwrap_or(text).to_owned();
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.insert(kind.clone()) {
-            self.terminal.say(format_args!("  {kind}"));
-        }
-    }
-
-    fn rows(&self, done: u64, total: u64) {
-        let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
-        let bar = bar.get_or_insert_with(|| self.terminal.bar("  loading", "rows", done, total));
-        bar.at(done);
-    }
 }

@@ -9,6 +9,7 @@ mod evidence;
 mod extend;
 mod guard;
 mod level;
+mod loading;
 mod measure;
 mod refine;
 mod sentinel;

@@ -17,7 +17,7 @@ impl Session<'_> {
             return Ok(None);
         }
         let budget = ladder.refine_budget;
-        let cell = ladder.discard.0 + ladder.measure.0;
+        let cell = ladder.discard.0 + ladder.until_steady.unwrap_or(ladder.measure).0;
         let advisor = self.advisor;
         let mut started: Option<Instant> = None;
         for _ in 0..MOST_CELLS {

@@ -1,5 +1,6 @@
 //! The soak: one long cell below the knee.
 
+use super::visit::Next;
 use super::{Session, SessionError};
 use crate::record::{CellKind, SoakRecord};
 
@@ -22,8 +23,13 @@ impl Session<'_> {
         self.baseline(present)?;
         self.terminal
             .say(format_args!("soak: {}, {}", place.step, place.why));
-        // Whatever its end: it is the last cell, and its record says it.
-        self.extra(CellKind::Soak, &place)?;
+        let before = self.run.cells.len();
+        let next = self.extra(CellKind::Soak, &place)?;
+        if let (Next::Stop(why), true) = (next, self.run.cells.len() == before) {
+            self.terminal.warn(format_args!("no soak: {why}"));
+            self.no_soak(&why);
+        }
+        // Any other end stands in its record, and it is the last cell.
         Ok(())
     }
 

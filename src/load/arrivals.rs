@@ -1,6 +1,7 @@
 //! Open loop: when transactions become due, and which wait.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -36,8 +37,10 @@ pub(super) struct Arrivals {
     /// Arrivals that are still waiting here when the measured time begins are dropped.
     discard_until: u64,
     end: u64,
-    /// Due instant of the next arrival after `start`, kept as f64 so that gaps below a nanosecond add up.
-    next: f64,
+    /// Instants after `start` at which the next arrivals become due, as far as anyone has looked: at least
+    /// one. Kept as f64 so that gaps below a nanosecond add up.
+    ahead: VecDeque<f64>,
+    /// Number of the first of them.
     number: u64,
     capacity: usize,
     queue: VecDeque<Arrival>,
@@ -46,20 +49,25 @@ pub(super) struct Arrivals {
 impl Arrivals {
     /// `rate` per second, from `start` on (set by [`Arrivals::release`]).
     pub(super) fn new(rate: f64, spacing: Spacing, backlog: u32, seed: u64) -> Self {
-        let mut arrivals = Self {
+        Self {
             spacing,
             gap: 1e9 / rate.max(1e-9),
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
             start: 0,
             discard_until: 0,
             end: u64::MAX,
-            next: 0.0,
+            ahead: VecDeque::from([0.0]),
             number: 0,
             capacity: backlog as usize,
             queue: VecDeque::new(),
-        };
-        arrivals.step();
-        arrivals
+        }
+        .started()
+    }
+
+    /// The first arrival comes after a gap too.
+    fn started(mut self) -> Self {
+        self.step();
+        self
     }
 
     /// The clock of the cell starts at `start`; the measured time at `discard_until`; nothing arrives from `end` on.
@@ -67,22 +75,67 @@ impl Arrivals {
         (self.start, self.discard_until, self.end) = (start, discard_until, end);
     }
 
+    /// Goes on to the next arrival.
     fn step(&mut self) {
-        self.next += match self.spacing {
-            Spacing::Even => self.gap,
-            // Inverse transform of the exponential distribution; 1−u lies in (0, 1].
-            Spacing::Poisson => -(1.0 - self.rng.random::<f64>()).ln() * self.gap,
-        };
+        let passed = self.instant(0);
+        self.ahead.pop_front();
+        if self.ahead.is_empty() {
+            let next = self.after(passed);
+            self.ahead.push_back(next);
+        }
     }
 
-    /// When the next arrival becomes due.
-    pub(super) fn next_due(&self) -> u64 {
+    /// The instant of the arrival after the one at `instant`.
+    fn after(&mut self, instant: f64) -> f64 {
+        instant
+            + match self.spacing {
+                Spacing::Even => self.gap,
+                // Inverse transform of the exponential distribution; 1−u lies in (0, 1].
+                Spacing::Poisson => -(1.0 - self.rng.random::<f64>()).ln() * self.gap,
+            }
+    }
+
+    /// The instant of the next arrival but `further`.
+    fn instant(&mut self, further: usize) -> f64 {
+        let mut last = self.ahead.back().copied().unwrap_or(0.0);
+        while self.ahead.len() <= further {
+            last = self.after(last);
+            self.ahead.push_back(last);
+        }
+        self.ahead[further]
+    }
+
+    fn due(&mut self, further: usize) -> u64 {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "positive, and saturating is right"
         )]
-        self.start.saturating_add(self.next as u64)
+        self.start.saturating_add(self.instant(further) as u64)
+    }
+
+    /// When the next arrival becomes due.
+    pub(super) fn next_due(&mut self) -> u64 {
+        self.due(0)
+    }
+
+    /// When worker `worker` has to be awake: the next of the arrivals that fall to it. They are dealt in
+    /// turn among the workers, of which `idle` tells the waiting clients; one that has none is passed over.
+    /// So each arrival wakes one worker and not all, and all share the work.
+    pub(super) fn next_for(&mut self, worker: usize, idle: &[AtomicU32]) -> Option<u64> {
+        let workers = idle.len();
+        let waits = |w: usize| idle[w % workers].load(Ordering::SeqCst) > 0;
+        if !waits(worker) {
+            return None;
+        }
+        (0..workers)
+            .find(|further| {
+                let turn = (self.number + *further as u64) % workers as u64;
+                let first = usize::try_from(turn).unwrap_or(0);
+                let taker = (first..first + workers).find(|w| waits(*w));
+                taker.is_some_and(|taker| taker % workers == worker)
+            })
+            .map(|further| self.due(further))
     }
 
     /// Lets everything arrive that is due at `now`. `idle` clients wait: as many arrivals need no room in
@@ -149,6 +202,37 @@ mod tests {
                 number: 0
             })
         );
+    }
+
+    #[test]
+    fn each_arrival_wakes_one_worker() {
+        for spacing in [Spacing::Even, Spacing::Poisson] {
+            let idle: Vec<AtomicU32> = [2, 1, 3].map(AtomicU32::new).into();
+            let mut arrivals = Arrivals::new(1000.0, spacing, 10, 1);
+            arrivals.release(0, 0, u64::MAX);
+            let mut plain = Arrivals::new(1000.0, spacing, 10, 1);
+            plain.release(0, 0, u64::MAX);
+            for number in 0..30 {
+                // The second has nobody to take them for a while: its arrivals fall to the third.
+                idle[1].store(u32::from(number < 10), Ordering::SeqCst);
+                let due = plain.next_due();
+                let takers: Vec<usize> = (0..3)
+                    .filter(|w| arrivals.next_for(*w, &idle) == Some(due))
+                    .collect();
+                let expected = match number % 3 {
+                    1 if number >= 10 => 2,
+                    turn => turn,
+                };
+                assert_eq!(takers, [expected], "{number}");
+                // Looking ahead changes no instant.
+                assert_eq!(arrivals.next_due(), due);
+                assert_eq!(arrivals.advance(due, 6), plain.advance(due, 6));
+            }
+            for waiting in &idle {
+                waiting.store(0, Ordering::SeqCst);
+            }
+            assert_eq!(arrivals.next_for(0, &idle), None);
+        }
     }
 
     #[test]

@@ -149,7 +149,10 @@ impl Client {
             link: None,
             login: None,
             wire: None,
-            prepared: Prepared::new(spec.options.max_prepared_per_connection),
+            prepared: Prepared::new(
+                spec.options.max_prepared_per_connection,
+                shared.script.keys(shared.tables),
+            ),
             connection_id: 0,
             rng: stream(spec.seed, 0, u64::from(index)),
             segment: segment.map(Box::new),
@@ -243,8 +246,8 @@ impl Client {
         }
     }
 
-    /// The socket is ready.
-    pub(super) fn ready(&mut self, ctx: &mut Context<'_>, event: &Event) {
+    /// The socket is ready; it is read into `input`.
+    pub(super) fn ready(&mut self, ctx: &mut Context<'_>, input: &mut [u8], event: &Event) {
         let Some(link) = &mut self.link else {
             return;
         };
@@ -253,24 +256,17 @@ impl Client {
             result = link.flush(&ctx.registry).map_err(Trouble::from);
         }
         if result.is_ok() && (event.is_readable() || event.is_read_closed() || event.is_error()) {
-            result = self.read(ctx, event.is_read_closed() || event.is_error());
+            result = self.read(ctx, input, event.is_read_closed() || event.is_error());
         }
         if let Err(trouble) = result {
-            let now = ctx.shared.now();
+            let now = ctx.tick();
             ctx.roll(now);
             self.give_up(ctx, trouble, now);
         }
     }
 
     /// Reads all there is. `ending`: the end of the stream is near, read up to it.
-    fn read(&mut self, ctx: &mut Context<'_>, ending: bool) -> Result<(), Trouble> {
-        let mut input = std::mem::take(&mut ctx.input);
-        let result = self.read_into(ctx, &mut input, ending);
-        ctx.input = input;
-        result
-    }
-
-    fn read_into(
+    fn read(
         &mut self,
         ctx: &mut Context<'_>,
         input: &mut [u8],
@@ -286,7 +282,7 @@ impl Client {
             if len == 0 {
                 return Err(std::io::Error::from(ErrorKind::UnexpectedEof).into());
             }
-            let now = ctx.shared.now();
+            let now = ctx.event_time();
             ctx.roll(now);
             ctx.late(now.saturating_sub(ctx.ready_since));
             let encrypted = link.encrypted();
@@ -450,7 +446,7 @@ impl Client {
             Stage::Running => {}
         }
         let class = if busy {
-            self.class(ctx)
+            self.class()
         } else {
             ctx.shared.script.ids.connect
         };

@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 use mio::Registry;
 
 use super::arrivals::{Advance, Arrival};
+use super::recorder::Recorder;
 use super::shared::{NEVER, Shared, lock};
 use super::spec::LoadError;
 use super::tally::Tally;
 use super::timers::Timers;
 use super::usage::thread_cpu;
-use super::worker::{INPUT, Message, Outbox, Spare};
-use crate::record::{Latency, Phase};
+use super::worker::{Message, Outbox, Spare};
+use crate::record::Phase;
 
 /// Where a cell is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,10 +29,10 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub(super) shared: &'a Shared<'a>,
+    /// Number of the worker.
+    pub(super) worker: usize,
     pub(super) registry: Registry,
     pub(super) timers: Timers,
-    /// Sockets are read into it.
-    pub(super) input: Vec<u8>,
     /// What TLS has decrypted.
     pub(super) plain: Vec<u8>,
     /// The command under construction.
@@ -40,7 +41,6 @@ pub(super) struct Context<'a> {
     pub(super) scratch: Vec<u8>,
     pub(super) tally: Tally,
     pub(super) stage: Stage,
-    pub(super) open: bool,
     pub(super) measuring: bool,
     /// Start of the measured time.
     pub(super) measure_from: u64,
@@ -50,10 +50,17 @@ pub(super) struct Context<'a> {
     pub(super) given_up: u64,
     /// Earliest instant at which what the last poll reported can have been ready.
     pub(super) ready_since: u64,
-    pub(super) classes: Vec<Latency>,
-    pub(super) lateness: Latency,
+    pub(super) classes: Vec<Recorder>,
+    pub(super) lateness: Recorder,
+    /// The last reading of the clock. Read twice a round of the loop, and after each event but the first:
+    /// a reading costs as much as drawing a row.
+    pub(super) now: u64,
+    /// The clock was read just now: the first event needs no reading of its own.
+    pub(super) fresh: bool,
     /// Clients that wait for an arrival.
     pub(super) idle: Vec<u32>,
+    /// Other workers may have seen that a client of this one waits, and rely on it.
+    pub(super) offered: bool,
     pub(super) slot: usize,
     pub(super) slot_end: u64,
     pub(super) released: u64,
@@ -70,31 +77,33 @@ impl<'a> Context<'a> {
     /// Before the first connection.
     pub(super) fn new(
         shared: &'a Shared<'a>,
+        worker: usize,
         registry: Registry,
         timers: Timers,
-        outbox: Outbox,
-        spare: Spare,
+        (outbox, spare): (Outbox, Spare),
     ) -> Self {
         Self {
             shared,
+            worker,
             registry,
             timers,
-            input: vec![0; INPUT],
             plain: Vec::new(),
             out: Vec::new(),
             scratch: Vec::new(),
             tally: Tally::default(),
             stage: Stage::Connecting,
-            open: shared.arrivals.is_some(),
             measuring: false,
             measure_from: 0,
             busy: 0,
             drained: 0,
             given_up: 0,
             ready_since: 0,
-            classes: vec![Latency::new(); shared.script.classes.len()],
-            lateness: Latency::new(),
+            classes: vec![Recorder::default(); shared.script.classes.len()],
+            lateness: Recorder::default(),
+            now: 0,
+            fresh: false,
             idle: Vec::new(),
+            offered: false,
             slot: 0,
             slot_end: NEVER,
             released: NEVER,
@@ -125,8 +134,8 @@ impl<'a> Context<'a> {
             if now < boundary {
                 return;
             }
-            if self.open {
-                let idle = self.shared.idle.load(Ordering::Relaxed) as usize;
+            if self.open() {
+                let idle = self.shared.all_idle();
                 let seen = self
                     .shared
                     .arrivals
@@ -212,6 +221,27 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Whether transactions arrive by themselves.
+    pub(super) fn open(&self) -> bool {
+        self.shared.arrivals.is_some()
+    }
+
+    /// Reads the clock.
+    pub(super) fn tick(&mut self) -> u64 {
+        self.now = self.shared.now();
+        self.now
+    }
+
+    /// The instant of an event that was reported: the reading after the poll for the first, a new one for
+    /// each further one, since handling those before it took time.
+    pub(super) fn event_time(&mut self) -> u64 {
+        if std::mem::take(&mut self.fresh) {
+            self.now
+        } else {
+            self.tick()
+        }
+    }
+
     /// A client cannot connect before the release: the cell does not start.
     pub(super) fn setup_failed(&mut self, error: LoadError) {
         self.shared.abort.store(true, Ordering::SeqCst);
@@ -222,7 +252,7 @@ impl<'a> Context<'a> {
     pub(super) fn take_arrival(&mut self, now: u64) -> Option<Arrival> {
         let shared = self.shared;
         let mut arrivals = lock(shared.arrivals.as_ref()?);
-        let seen = arrivals.advance(now, shared.idle.load(Ordering::Relaxed) as usize);
+        let seen = arrivals.advance(now, shared.all_idle());
         let arrival = arrivals.take();
         drop(arrivals);
         self.arrived(seen);
@@ -231,14 +261,15 @@ impl<'a> Context<'a> {
 
     /// Client `slot` waits for an arrival.
     pub(super) fn wait_for_arrival(&mut self, slot: u32) {
-        self.shared.idle.fetch_add(1, Ordering::Relaxed);
+        self.shared.idle[self.worker].fetch_add(1, Ordering::SeqCst);
         self.idle.push(slot);
+        self.offered = true;
     }
 
     /// A client that waits for an arrival.
     pub(super) fn pop_idle(&mut self) -> Option<u32> {
         let slot = self.idle.pop()?;
-        self.shared.idle.fetch_sub(1, Ordering::Relaxed);
+        self.shared.idle[self.worker].fetch_sub(1, Ordering::SeqCst);
         Some(slot)
     }
 }

@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
+use super::recorder::Recorder;
 use super::shared::{NEVER, Shared, lock};
 use super::spec::{Flow, LoadError, LoadOutcome, Observer, Totals};
 use super::tally::{Slot, Tally};
 use super::usage::{process_cpu, resident};
 use super::worker::{Message, Report, Spare};
 use crate::interrupt::Interrupt;
-use crate::record::{CellStatus, ClientUsage, Interval, Latency, StatementRecord};
+use crate::record::{CellStatus, ClientUsage, Interval, StatementRecord};
 use crate::units::{Millis, Ratio};
 
 /// How often the coordinator looks at the interrupt.
@@ -274,8 +275,8 @@ impl<'a> Coordinator<'a> {
         let end = shared.end.load(Ordering::SeqCst);
         let spec = shared.spec;
 
-        let mut classes = vec![Latency::new(); shared.script.classes.len()];
-        let mut lateness = Latency::new();
+        let mut classes = vec![Recorder::default(); shared.script.classes.len()];
+        let mut lateness = Recorder::default();
         let mut per_client = vec![0; self.clients as usize];
         let mut totals = Totals::default();
         let mut killed = 0;
@@ -300,7 +301,12 @@ impl<'a> Coordinator<'a> {
             totals.dropped += interval.dropped;
         }
         totals.waiting = shared.arrivals.as_ref().map_or(0, |a| lock(a).waiting());
-        debug_assert!(totals.balance(), "every arrival in one bucket: {totals:?}");
+        debug_assert!(
+            totals.balance()
+                || shared.fault.load(Ordering::SeqCst)
+                || self.reports.len() < self.workers,
+            "every arrival in one bucket: {totals:?}"
+        );
 
         let failure = lock(&shared.failure).take();
         let (status, reason) = if let Some(reason) = failure {
@@ -318,6 +324,7 @@ impl<'a> Coordinator<'a> {
         } else {
             (CellStatus::Completed, None)
         };
+        let lateness = lateness.latency();
         let (outage, recovery) = lock(&shared.outage).figures(end);
         let cpu = |pick: fn((f64, f64)) -> f64| match (self.cpu_from, self.cpu_to) {
             (Some(from), Some(to)) => (pick(to) - pick(from)).max(0.0),
@@ -356,10 +363,10 @@ pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(NEVER / 4)
 }
 
-fn statements(names: &[String], classes: &[Latency]) -> Vec<StatementRecord> {
+fn statements(names: &[String], classes: &[Recorder]) -> Vec<StatementRecord> {
     names
         .iter()
-        .zip(classes)
+        .zip(classes.iter().map(Recorder::latency))
         .filter(|(_, latency)| latency.count() > 0)
         .map(|(name, latency)| StatementRecord {
             class: name.clone(),

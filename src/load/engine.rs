@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ScopedJoinHandle;
-use std::time::Instant;
 
 use mio::{Poll, Waker};
 
@@ -12,7 +11,7 @@ use super::arrivals::Arrivals;
 use super::coordinator::{Coordinator, nanos};
 use super::preflight::{open_files, ports, resolve, workers};
 use super::script::Script;
-use super::shared::{NEVER, Outage, Shared};
+use super::shared::{Base, NEVER, Outage, Shared};
 use super::spec::{LoadError, LoadOutcome, LoadSpec, Observer, Pace};
 use super::tally::slots;
 use super::tls;
@@ -47,7 +46,8 @@ pub fn run(
     for (number, poll) in polls.into_iter().enumerate() {
         // Dealt one by one: neighbours sit on different workers.
         let indices = (0..clients).skip(number).step_by(workers);
-        let worker = Worker::new(&shared, poll, indices, outbox.clone(), Arc::clone(&spare));
+        let channel = (outbox.clone(), Arc::clone(&spare));
+        let worker = Worker::new(&shared, number, poll, indices, channel);
         ready.push(worker.map_err(|e| system(&e))?);
     }
     drop(outbox);
@@ -72,7 +72,8 @@ pub fn run(
             .into_iter()
             .filter_map(|thread| thread.join().err())
             .count();
-        if panics > 0 {
+        // The outcome says so too, with everything that the other workers measured.
+        if panics > 0 && outcome.is_err() {
             return Err(LoadError::System(format!("{panics} workers panicked")));
         }
         outcome
@@ -116,19 +117,21 @@ fn shared(spec: &LoadSpec, clients: u32, wakers: Vec<Waker>) -> Result<Shared<'_
         sampler: KeySampler::new(&spec.access, spec.rows),
         unique: UniquePermutation::new(spec.seed),
         slots: slots(discard, measure, nanos(spec.interval)),
-        base: Instant::now(),
+        base: Base::now(),
         released: AtomicU64::new(NEVER),
         end: AtomicU64::new(NEVER),
         abort: AtomicBool::new(false),
         failure: Mutex::new(None),
+        fault: AtomicBool::new(false),
         events: AtomicU64::new(0),
         arrivals,
         connected: AtomicU32::new(0),
         hurry: AtomicBool::new(false),
-        idle: AtomicU32::new(0),
+        idle: wakers.iter().map(|_| AtomicU32::new(0)).collect(),
         outage: Mutex::new(Outage::default()),
         cipher: OnceLock::new(),
         wakers,
+        tables: spec.tables.max(1),
         script,
     })
 }

@@ -2,10 +2,14 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
 use mio::net::{TcpStream, UnixStream};
+use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustls::ClientConnection;
 
 use super::tls::TlsSetup;
@@ -17,39 +21,12 @@ pub(super) enum Peer {
     Socket(PathBuf),
 }
 
-#[derive(Debug)]
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.read(buffer),
-            Self::Unix(stream) => stream.read(buffer),
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.write(bytes),
-            Self::Unix(stream) => stream.write(bytes),
-        }
-    }
-
-    fn source(&mut self) -> &mut dyn mio::event::Source {
-        match self {
-            Self::Tcp(stream) => stream,
-            Self::Unix(stream) => stream,
-        }
-    }
-}
-
 /// One connection's transport. Bytes go straight into the socket; only what it does not take is kept.
 #[derive(Debug)]
 pub(super) struct Link {
-    stream: Stream,
+    /// A TCP or a Unix socket. Read and written by rustix, whose system calls are bare: the C library's
+    /// `send` and `recv` are points of thread cancellation and cost more than the rest of this module.
+    socket: OwnedFd,
     token: Token,
     tls: Option<Box<ClientConnection>>,
     /// What the socket did not take.
@@ -61,20 +38,27 @@ impl Link {
     /// Starts connecting. Readiness is reported under `token`; a `MySQL` server speaks first, so that being
     /// readable is also the sign of being connected.
     pub(super) fn connect(peer: &Peer, registry: &Registry, token: Token) -> io::Result<Self> {
-        let mut stream = match peer {
+        let socket = match peer {
             Peer::Tcp(address) => {
                 let stream = TcpStream::connect(*address)?;
                 // A query is one small packet that must not wait for the last one's acknowledgement.
                 // Fails only when the connection already has, which reading reports better.
                 let _ = stream.set_nodelay(true);
-                Stream::Tcp(stream)
+                OwnedFd::from(std::net::TcpStream::from(stream))
             }
-            Peer::Socket(path) => Stream::Unix(UnixStream::connect(path)?),
+            Peer::Socket(path) => {
+                let stream = UnixStream::connect(path)?;
+                OwnedFd::from(std::os::unix::net::UnixStream::from(stream))
+            }
         };
         // WRITABLE only while something is pending: a Unix socket would wake us at each read of the server.
-        registry.register(stream.source(), token, Interest::READABLE)?;
+        registry.register(
+            &mut SourceFd(&socket.as_raw_fd()),
+            token,
+            Interest::READABLE,
+        )?;
         Ok(Self {
-            stream,
+            socket,
             token,
             tls: None,
             pending: Vec::new(),
@@ -111,6 +95,7 @@ impl Link {
 
     /// Sends `bytes`, or as much as the socket takes; the rest goes when it is writable.
     /// `scratch` holds the ciphertext meanwhile.
+    #[inline]
     pub(super) fn send(
         &mut self,
         registry: &Registry,
@@ -137,29 +122,32 @@ impl Link {
         self.write(registry, scratch)
     }
 
+    #[inline]
     fn write(&mut self, registry: &Registry, bytes: &[u8]) -> io::Result<()> {
         let mut rest = bytes;
         if self.pending.is_empty() {
             while !rest.is_empty() {
-                match self.stream.write(rest) {
+                match send(&self.socket, rest, SendFlags::NOSIGNAL) {
                     Ok(0) => return Err(ErrorKind::WriteZero.into()),
                     Ok(n) => rest = &rest[n..],
-                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    Err(Errno::INTR) => {}
                     // Not connected yet counts as not writable yet.
-                    Err(e)
-                        if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) =>
-                    {
-                        break;
-                    }
-                    Err(e) => return Err(e),
+                    Err(Errno::AGAIN | Errno::NOTCONN) => break,
+                    Err(e) => return Err(e.into()),
                 }
             }
         }
-        if !rest.is_empty() {
-            self.pending.extend_from_slice(rest);
-            self.interest(registry, true)?;
+        if rest.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.keep(registry, rest)
+    }
+
+    /// What the socket did not take.
+    #[cold]
+    fn keep(&mut self, registry: &Registry, rest: &[u8]) -> io::Result<()> {
+        self.pending.extend_from_slice(rest);
+        self.interest(registry, true)
     }
 
     /// Sends what is pending.
@@ -185,17 +173,22 @@ impl Link {
         } else {
             Interest::READABLE
         };
-        registry.reregister(self.stream.source(), self.token, interest)
+        registry.reregister(
+            &mut SourceFd(&self.socket.as_raw_fd()),
+            self.token,
+            interest,
+        )
     }
 
     /// Reads once; 0 is the end of the stream, `None`: nothing there.
+    #[inline]
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
-            match self.stream.read(buffer) {
-                Ok(n) => return Ok(Some(n)),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(None),
-                Err(e) => return Err(e),
+            match recv(&self.socket, &mut *buffer, RecvFlags::empty()) {
+                Ok((n, _)) => return Ok(Some(n)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(e) => return Err(e.into()),
             }
         }
     }
@@ -231,9 +224,9 @@ impl Link {
     }
 
     /// Stops watching and closes.
-    pub(super) fn close(mut self, registry: &Registry) {
+    pub(super) fn close(self, registry: &Registry) {
         // Closing the descriptor ends the watch anyway.
-        let _ = registry.deregister(self.stream.source());
+        let _ = registry.deregister(&mut SourceFd(&self.socket.as_raw_fd()));
     }
 }
 

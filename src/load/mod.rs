@@ -10,10 +10,13 @@ mod client;
 mod context;
 mod coordinator;
 mod engine;
+#[cfg(test)]
+mod fault_tests;
 mod hints;
 mod link;
 mod preflight;
 mod prepared;
+mod recorder;
 mod script;
 mod shared;
 mod spec;
@@ -29,3 +32,9 @@ mod worker;
 pub use engine::run;
 pub use spec::{Flow, LoadError, LoadOutcome, LoadSpec, Observer, Pace, Totals};
 pub use wire::{ServerError, WireError};
+
+/// For the fuzz target in `tests/fuzz`: any bytes from a server, cut at `cut`.
+#[cfg(fuzzing)]
+pub fn survive(bytes: &[u8], cut: usize) {
+    wire::fuzz::survive(bytes, cut);
+}

@@ -39,10 +39,65 @@ impl Hasher for Mix {
     }
 }
 
+/// Up to so many statements are found by their number in a plain table of 4 bytes each.
+const FEW: u64 = 1024;
+
+/// Where a statement's entry stands.
+#[derive(Debug)]
+enum Slots {
+    /// By key; [`NONE`]: not prepared.
+    Few(Vec<u32>),
+    /// Tens of thousands of tables.
+    Many(HashMap<u64, u32, BuildHasherDefault<Mix>>),
+}
+
+impl Slots {
+    #[inline]
+    fn get(&self, key: u64) -> Option<u32> {
+        match self {
+            Self::Few(slots) => {
+                let slot = *slots.get(usize::try_from(key).ok()?)?;
+                (slot != NONE).then_some(slot)
+            }
+            Self::Many(slots) => slots.get(&key).copied(),
+        }
+    }
+
+    fn insert(&mut self, key: u64, slot: u32) {
+        match self {
+            Self::Few(slots) => {
+                let at = usize::try_from(key).unwrap_or(usize::MAX);
+                if let Some(place) = slots.get_mut(at) {
+                    *place = slot;
+                }
+            }
+            Self::Many(slots) => {
+                slots.insert(key, slot);
+            }
+        }
+    }
+
+    fn remove(&mut self, key: u64) {
+        match self {
+            Self::Few(_) => self.insert(key, NONE),
+            Self::Many(slots) => {
+                slots.remove(&key);
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Self::Few(slots) => slots.fill(NONE),
+            Self::Many(slots) => slots.clear(),
+        }
+    }
+}
+
 /// Prepared statements by key (SQL text × table).
 #[derive(Debug)]
 pub(super) struct Prepared {
-    slots: HashMap<u64, u32, BuildHasherDefault<Mix>>,
+    slots: Slots,
     entries: Vec<Entry>,
     /// Largest number of statements; 0: no bound.
     limit: u32,
@@ -51,12 +106,17 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Empty, for at most `limit` statements (0: no bound).
-    pub(super) fn new(limit: u32) -> Self {
+    /// Empty, for at most `limit` statements (0: no bound) with keys below `keys`.
+    pub(super) fn new(limit: u32, keys: u64) -> Self {
         Self {
-            slots: HashMap::default(),
+            slots: if keys <= FEW {
+                Slots::Few(vec![NONE; usize::try_from(keys).unwrap_or(0)])
+            } else {
+                Slots::Many(HashMap::default())
+            },
             entries: Vec::new(),
-            limit,
+            // A bound that cannot be reached costs no order of use.
+            limit: if u64::from(limit) >= keys { 0 } else { limit },
             oldest: NONE,
             newest: NONE,
         }
@@ -64,8 +124,9 @@ impl Prepared {
 
     /// The server's number of statement `key`, and whether its types still have to be bound
     /// (which counts as done from now on).
+    #[inline]
     pub(super) fn use_it(&mut self, key: u64) -> Option<(u32, bool)> {
-        let slot = *self.slots.get(&key)?;
+        let slot = self.slots.get(key)?;
         if self.limit > 0 && self.newest != slot {
             self.unlink(slot);
             self.link(slot);
@@ -78,7 +139,7 @@ impl Prepared {
 
     /// Makes room for one more; returns the server's number of a statement to close.
     pub(super) fn evict(&mut self) -> Option<u32> {
-        if self.limit == 0 || self.slots.len() < self.limit as usize {
+        if self.limit == 0 || self.entries.len() < self.limit as usize {
             return None;
         }
         let id = self.entries.get(self.oldest as usize)?.id;
@@ -103,7 +164,7 @@ impl Prepared {
 
     /// The server has lost it; returns its number.
     pub(super) fn forget(&mut self, key: u64) -> Option<u32> {
-        let slot = *self.slots.get(&key)?;
+        let slot = self.slots.get(key)?;
         let id = self.entries[slot as usize].id;
         self.take_out(slot);
         Some(id)
@@ -141,7 +202,7 @@ impl Prepared {
 
     fn take_out(&mut self, slot: u32) {
         self.unlink(slot);
-        self.slots.remove(&self.entries[slot as usize].key);
+        self.slots.remove(self.entries[slot as usize].key);
         // The last entry moves into the gap.
         let last = self.entries.len() - 1;
         self.entries.swap_remove(slot as usize);
@@ -171,7 +232,7 @@ mod tests {
 
     #[test]
     fn types_are_bound_once() {
-        let mut prepared = Prepared::new(0);
+        let mut prepared = Prepared::new(0, 5);
         assert_eq!(prepared.use_it(3), None);
         prepared.insert(3, 9);
         assert_eq!(prepared.use_it(3), Some((9, true)));
@@ -185,9 +246,10 @@ mod tests {
         #[test]
         fn the_least_recently_used_goes_first(
             limit in 1..6u32,
+            keys_in_all in prop::sample::select(vec![9, FEW + 1]),
             keys in prop::collection::vec((0..9u64, prop::bool::weighted(0.1)), 0..200),
         ) {
-            let mut prepared = Prepared::new(limit);
+            let mut prepared = Prepared::new(limit, keys_in_all);
             let mut model: Vec<(u64, u32)> = Vec::new();
             for (id, (key, lost)) in (0u32..).zip(keys) {
                 let at = model.iter().position(|(k, _)| *k == key);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::spec::LoadError;
+use super::wire::Executable;
 use crate::plan::Protocol;
 use crate::workload::{Generator, Group, Program, Statement, TableLayout, TextPattern, Value};
 
@@ -22,6 +23,8 @@ pub(super) struct Script {
     /// Sum of the weights.
     pub(super) weights: u32,
     pub(super) commands: Vec<Command>,
+    /// Distinct SQL texts among them.
+    pub(super) texts: u32,
     /// Class names, the program's own first.
     pub(super) classes: Vec<String>,
     pub(super) ids: ClassIds,
@@ -62,6 +65,7 @@ pub(super) struct Command {
     pub(super) names_table: bool,
     /// Identifies the SQL text, for prepared statements; commands with the same SQL share it.
     pub(super) number: u32,
+    pub(super) executable: Executable,
 }
 
 /// A part of a statement.
@@ -79,6 +83,14 @@ pub(super) enum Piece {
 pub(super) enum Draw {
     Fresh(Source),
     Bound { bind: usize, plus: i64, text: bool },
+}
+
+impl Command {
+    /// Identifies the statement for `table`, of `tables`, among all that a connection may prepare.
+    pub(super) fn key(&self, table: u32, tables: u32) -> u64 {
+        let table = if self.names_table { table } else { 0 };
+        u64::from(self.number) * (u64::from(tables) + 1) + u64::from(table)
+    }
 }
 
 impl Draw {
@@ -119,6 +131,11 @@ impl From<&Generator> for Source {
 }
 
 impl Script {
+    /// Every [`Command::key`] is below this.
+    pub(super) fn keys(&self, tables: u32) -> u64 {
+        u64::from(self.texts) * (u64::from(tables) + 1)
+    }
+
     /// Compiles `program`.
     ///
     /// # Errors
@@ -198,6 +215,7 @@ impl Script {
             weights: plots.iter().map(|p| p.weight).sum(),
             plots,
             commands,
+            texts: u32::try_from(numbers.len()).unwrap_or(u32::MAX),
             classes,
             ids,
             think: (program.think_time_ms.clamp(0.0, 3_600_000.0) * 1e6) as u64,
@@ -271,6 +289,7 @@ fn compile(
         }
     }
     Ok(Command {
+        executable: Executable::new(values.iter().map(Draw::text)),
         class,
         names_table: pieces.contains(&Piece::Table),
         pieces,

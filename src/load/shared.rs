@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
 
 use mio::Waker;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::arrivals::Arrivals;
 use super::link::Peer;
@@ -23,6 +23,8 @@ pub(super) const NEVER: u64 = u64::MAX;
 pub(super) struct Shared<'a> {
     pub(super) spec: &'a LoadSpec,
     pub(super) script: Script,
+    /// Tables among which is drawn, at least one; or the clients' own.
+    pub(super) tables: u32,
     pub(super) login: LoginConfig,
     pub(super) tls: Option<TlsSetup>,
     pub(super) peers: Vec<Peer>,
@@ -33,7 +35,7 @@ pub(super) struct Shared<'a> {
     pub(super) sampler: KeySampler,
     pub(super) unique: UniquePermutation,
     pub(super) slots: Vec<Slot>,
-    pub(super) base: Instant,
+    pub(super) base: Base,
     /// When the clients were released; [`NEVER`] before.
     pub(super) released: AtomicU64,
     /// When the measured time ends; may be moved forward in time, never back.
@@ -42,6 +44,8 @@ pub(super) struct Shared<'a> {
     pub(super) abort: AtomicBool,
     /// Why the cell failed.
     pub(super) failure: Mutex<Option<String>>,
+    /// A worker panicked: its counts may lack the transaction that it was handling.
+    pub(super) fault: AtomicBool,
     /// Transactions that ended well in the measured time, when they are limited.
     pub(super) events: AtomicU64,
     pub(super) arrivals: Option<Mutex<Arrivals>>,
@@ -49,8 +53,8 @@ pub(super) struct Shared<'a> {
     pub(super) connected: AtomicU32,
     /// The user waits: drain for a moment only.
     pub(super) hurry: AtomicBool,
-    /// Open loop: clients that wait for an arrival.
-    pub(super) idle: AtomicU32,
+    /// Open loop: clients that wait for an arrival, by worker.
+    pub(super) idle: Vec<AtomicU32>,
     pub(super) outage: Mutex<Outage>,
     /// Negotiated TLS version and cipher.
     pub(super) cipher: OnceLock<String>,
@@ -60,7 +64,7 @@ pub(super) struct Shared<'a> {
 impl Shared<'_> {
     /// Now.
     pub(super) fn now(&self) -> u64 {
-        u64::try_from(self.base.elapsed().as_nanos()).unwrap_or(NEVER)
+        self.base.elapsed()
     }
 
     /// Ends the measured time at `at` unless it ends before; everyone is told.
@@ -75,6 +79,27 @@ impl Shared<'_> {
         self.end_at(now);
     }
 
+    /// Open loop: clients that wait for an arrival.
+    pub(super) fn all_idle(&self) -> usize {
+        self.idle
+            .iter()
+            .map(|idle| idle.load(Ordering::SeqCst) as usize)
+            .sum()
+    }
+
+    /// Open loop: worker `worker` has no client left that waits. Another one that has must take over what
+    /// would have fallen to it, and sets its timer anew.
+    pub(super) fn pass_on(&self, worker: usize) {
+        let workers = self.idle.len();
+        let next = (worker + 1..worker + workers)
+            .map(|w| w % workers)
+            .find(|&w| self.idle[w].load(Ordering::SeqCst) > 0);
+        if let Some(waker) = next.and_then(|w| self.wakers.get(w)) {
+            // Cannot fail but for a full counter, and then the worker is awake.
+            let _ = waker.wake();
+        }
+    }
+
     /// Wakes all workers.
     pub(super) fn wake(&self) {
         for waker in &self.wakers {
@@ -82,6 +107,29 @@ impl Shared<'_> {
             let _ = waker.wake();
         }
     }
+}
+
+/// The instant 0 of the engine's clock: the kernel's monotonic one, in nanoseconds, without the detour over
+/// seconds and a fraction that `Instant` takes at each reading.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Base(u64);
+
+impl Base {
+    /// Now.
+    pub(super) fn now() -> Self {
+        Self(monotonic())
+    }
+
+    /// Nanoseconds since then.
+    pub(super) fn elapsed(self) -> u64 {
+        monotonic().saturating_sub(self.0)
+    }
+}
+
+fn monotonic() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    // Counts from the start of the machine: neither part is negative.
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
 /// Locks, whatever happened to another thread that held the lock: all values here are valid at any time.

@@ -1,6 +1,7 @@
 //! What a worker counts: one [`Tally`] per interval, handed to the coordinator as a whole.
 
-use crate::record::{ErrorCount, Interval, Latency, Phase};
+use super::recorder::Recorder;
+use crate::record::{ErrorCount, Interval, Phase};
 
 /// Counts of one worker in one interval. All fields add up over workers.
 #[derive(Debug, Default)]
@@ -18,9 +19,9 @@ pub(super) struct Tally {
     pub(super) connected: u64,
     /// Largest backlog; the one field where the maximum counts.
     pub(super) backlog: u64,
-    pub(super) latency: Latency,
+    pub(super) latency: Recorder,
     /// Open loop.
-    pub(super) service: Latency,
+    pub(super) service: Recorder,
     /// Code, class, count. A cell that lives has a handful of kinds.
     pub(super) errors: Vec<(u16, u16, u64)>,
 }
@@ -110,8 +111,8 @@ impl Tally {
             others: self.others,
             connected_seconds: self.connected as f64 / 1e9,
             backlog: self.backlog,
-            latency: self.latency,
-            service: open.then_some(self.service),
+            latency: self.latency.latency(),
+            service: open.then(|| self.service.latency()),
             errors,
         }
     }

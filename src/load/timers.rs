@@ -46,6 +46,11 @@ impl Timers {
         })
     }
 
+    /// Whether nobody waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
     /// Asks for a wake-up.
     pub(super) fn add(&mut self, due: Due) {
         self.heap.push(Reverse(due));

@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::arrivals::Arrival;
 use super::client::{Cause, Client, State, Trouble, is_lost, stream};
 use super::context::{Context, Stage};
-use super::script::{Command, Draw, Plot, Scene, Source};
+use super::script::{Command, Plot, Scene, Source};
 use super::values::{template, write_template};
 use super::wire::{Answer, Execute, ServerError, WireError, close, prepare, query};
 
@@ -16,6 +16,11 @@ use super::wire::{Answer, Execute, ServerError, WireError, close, prepare, query
 const RETRY: [u16; 3] = [1020, 1205, 1213];
 /// The server no longer knows the prepared statement, or failed to prepare it again.
 const UNPREPARED: [u16; 2] = [1243, 1615];
+/// Someone's KILL QUERY, or the server's own limit on a statement's time (`MariaDB` `max_statement_time`,
+/// `MySQL` `max_execution_time`): this statement was ended, the connection lives, and the next one may well
+/// succeed. The transaction has failed; it is not tried again, since whoever ended it meant it. The cell goes
+/// on: unlike a missing table, nothing says that others will fail too, and `max_errors` guards against that.
+const INTERRUPTED: [u16; 3] = [1317, 1969, 3024];
 /// Attempts to prepare a statement again in a row.
 const MOST_REPREPARES: u8 = 3;
 
@@ -32,6 +37,21 @@ enum Step {
     RollbackAndRetry,
     /// ROLLBACK after the last attempt.
     RollbackAndLeave,
+}
+
+/// Where a client goes on from.
+#[derive(Debug, Clone, Copy)]
+enum Point {
+    /// It is connected and has no work.
+    Next,
+    /// It has a transaction to try, from the first command on.
+    Attempt,
+    /// It enters this group of the transaction, or ends it.
+    Group(usize),
+    /// It enters the body of the group, once more.
+    Body,
+    /// It sends the statement.
+    Statement,
 }
 
 /// A point in a client's random streams.
@@ -57,6 +77,8 @@ pub(super) struct Progress {
     group: usize,
     repetition: u32,
     statement: usize,
+    /// The statement in [`Script::commands`](super::script::Script).
+    command: usize,
     pub(super) table: u32,
     pub(super) binds: Vec<Bound>,
     pub(super) texts: Vec<u8>,
@@ -66,6 +88,8 @@ pub(super) struct Progress {
     begun: u64,
     /// When the command under way was sent.
     sent: u64,
+    /// The class of the command under way.
+    class: u16,
     attempt: u32,
     reprepares: u8,
     /// Counts up from 1.
@@ -85,6 +109,12 @@ impl Client {
         arrival: Option<Arrival>,
         now: u64,
     ) -> Result<(), Trouble> {
+        self.start(ctx, arrival, now);
+        self.proceed(ctx, Point::Attempt, now)
+    }
+
+    #[inline]
+    fn start(&mut self, ctx: &mut Context<'_>, arrival: Option<Arrival>, now: u64) {
         self.enter(State::Busy);
         ctx.busy += 1;
         let progress = &mut self.progress;
@@ -102,7 +132,48 @@ impl Client {
         progress.uniques.clear();
         progress.unique = 0;
         self.progress.transaction_mark = Some(self.mark());
-        self.attempt(ctx, now)
+    }
+
+    /// From `point` on until something is sent or there is nothing to do. A loop, and not functions that
+    /// call each other in a circle: this is what a query costs the client.
+    fn proceed(
+        &mut self,
+        ctx: &mut Context<'_>,
+        mut point: Point,
+        now: u64,
+    ) -> Result<(), Trouble> {
+        loop {
+            point = match point {
+                Point::Next => match self.seek(ctx, now) {
+                    Some(point) => point,
+                    None => return Ok(()),
+                },
+                Point::Attempt => {
+                    self.choose_plot(ctx);
+                    if self.plot(ctx).begin {
+                        return self.text(ctx, "BEGIN", Step::Begin, now);
+                    }
+                    Point::Group(0)
+                }
+                Point::Group(group) => {
+                    let plot = self.plot(ctx);
+                    if group < plot.groups.len() {
+                        self.enter_group(ctx, group);
+                        Point::Body
+                    } else if plot.begin {
+                        return self.text(ctx, "COMMIT", Step::Commit, now);
+                    } else {
+                        self.finish(ctx, now);
+                        Point::Next
+                    }
+                }
+                Point::Body => {
+                    self.enter_body(ctx);
+                    Point::Statement
+                }
+                Point::Statement => return self.statement(ctx, now),
+            }
+        }
     }
 
     fn mark(&self) -> Mark {
@@ -121,27 +192,18 @@ impl Client {
         }
     }
 
-    /// An attempt, from the first command on.
-    fn attempt(&mut self, ctx: &mut Context<'_>, now: u64) -> Result<(), Trouble> {
+    fn choose_plot(&mut self, ctx: &Context<'_>) {
         let script = &ctx.shared.script;
-        self.progress.plot = if script.plots.len() == 1 {
-            0
-        } else {
+        self.progress.plot = 0;
+        if script.plots.len() > 1 {
             let mut ticket = self.rng.random_range(0..script.weights);
-            let mut chosen = 0;
             for (index, plot) in script.plots.iter().enumerate() {
-                chosen = index;
+                self.progress.plot = index;
                 match ticket.checked_sub(plot.weight) {
                     Some(rest) => ticket = rest,
                     None => break,
                 }
             }
-            chosen
-        };
-        if self.plot(ctx).begin {
-            self.text(ctx, "BEGIN", Step::Begin, now)
-        } else {
-            self.enter_group(ctx, 0, now)
         }
     }
 
@@ -154,36 +216,16 @@ impl Client {
     }
 
     fn command<'a>(&self, ctx: &Context<'a>) -> &'a Command {
-        let index = self.scene(ctx).commands[self.progress.statement];
-        &ctx.shared.script.commands[usize::from(index)]
+        &ctx.shared.script.commands[self.progress.command]
     }
 
     /// The class of the command under way.
-    pub(super) fn class(&self, ctx: &Context<'_>) -> u16 {
-        let ids = ctx.shared.script.ids;
-        match self.progress.step {
-            Step::Begin => ids.begin,
-            Step::Commit => ids.commit,
-            Step::RollbackAndRetry | Step::RollbackAndLeave => ids.rollback,
-            Step::Prepare | Step::Statement => self.command(ctx).class,
-        }
+    pub(super) fn class(&self) -> u16 {
+        self.progress.class
     }
 
-    fn enter_group(
-        &mut self,
-        ctx: &mut Context<'_>,
-        group: usize,
-        now: u64,
-    ) -> Result<(), Trouble> {
-        let plot = self.plot(ctx);
-        if group >= plot.groups.len() {
-            return if plot.begin {
-                self.text(ctx, "COMMIT", Step::Commit, now)
-            } else {
-                self.finish(ctx, now)
-            };
-        }
-        let tables = ctx.shared.spec.tables.max(1);
+    fn enter_group(&mut self, ctx: &Context<'_>, group: usize) {
+        let tables = ctx.shared.tables;
         self.progress.group = group;
         self.progress.repetition = 0;
         self.progress.table = if ctx.shared.script.own_table {
@@ -193,10 +235,9 @@ impl Client {
         } else {
             self.rng.random_range(1..=tables)
         };
-        self.enter_body(ctx, now)
     }
 
-    fn enter_body(&mut self, ctx: &mut Context<'_>, now: u64) -> Result<(), Trouble> {
+    fn enter_body(&mut self, ctx: &Context<'_>) {
         self.progress.statement = 0;
         self.progress.binds.clear();
         self.progress.texts.clear();
@@ -216,41 +257,34 @@ impl Client {
             };
             self.progress.binds.push(bound);
         }
-        self.statement(ctx, now)
     }
 
     /// Sends the statement, or has it prepared first.
     fn statement(&mut self, ctx: &mut Context<'_>, now: u64) -> Result<(), Trouble> {
         let shared = ctx.shared;
+        self.progress.command = usize::from(self.scene(ctx).commands[self.progress.statement]);
         let command = self.command(ctx);
-        self.progress.statement_mark = Some(self.mark());
-        let mut out = std::mem::take(&mut ctx.out);
-        out.clear();
+        self.progress.class = command.class;
+        ctx.out.clear();
         let step = if command.text {
-            query(&mut out, |out| self.write_sql(shared, command, out));
+            query(&mut ctx.out, |out| self.write_sql(shared, command, out));
             Step::Statement
         } else {
-            let table = if command.names_table {
-                self.progress.table
-            } else {
-                0
-            };
-            let key = u64::from(command.number) << 32 | u64::from(table);
-            if let Some((id, bind)) = self.prepared.use_it(key) {
-                let texts = command.values.iter().map(Draw::text);
-                let execute = Execute::start(&mut out, id, texts, bind);
-                self.write_values(shared, command, &mut out);
-                execute.finish(&mut out);
+            let table = self.progress.table;
+            if let Some((id, bind)) = self.prepared.use_it(command.key(table, shared.tables)) {
+                self.progress.statement_mark = Some(self.mark());
+                let execute = Execute::start(&mut ctx.out, &command.executable, id, bind);
+                self.write_values(shared, command, &mut ctx.out);
+                execute.finish(&mut ctx.out);
                 Step::Statement
             } else {
                 if let Some(old) = self.prepared.evict() {
-                    close(&mut out, old);
+                    close(&mut ctx.out, old);
                 }
-                prepare(&mut out, |out| write_template(command, table, out));
+                prepare(&mut ctx.out, |out| write_template(command, table, out));
                 Step::Prepare
             }
         };
-        ctx.out = out;
         self.send(ctx, step, now)
     }
 
@@ -262,11 +296,18 @@ impl Client {
         step: Step,
         now: u64,
     ) -> Result<(), Trouble> {
+        let ids = ctx.shared.script.ids;
+        self.progress.class = match step {
+            Step::Begin => ids.begin,
+            Step::Commit => ids.commit,
+            _ => ids.rollback,
+        };
         ctx.out.clear();
         query(&mut ctx.out, |out| out.extend_from_slice(sql.as_bytes()));
         self.send(ctx, step, now)
     }
 
+    #[inline]
     fn send(&mut self, ctx: &mut Context<'_>, step: Step, now: u64) -> Result<(), Trouble> {
         self.progress.step = step;
         self.progress.sent = now;
@@ -291,14 +332,10 @@ impl Client {
         now: u64,
     ) -> Result<(), Trouble> {
         match answer {
-            Answer::Refused(error) => self.refused(ctx, error, now),
+            Answer::Refused(error) => self.refused(ctx, *error, now),
             Answer::Prepared { id, parameters } => {
                 let command = self.command(ctx);
-                let table = if command.names_table {
-                    self.progress.table
-                } else {
-                    0
-                };
+                let table = self.progress.table;
                 if usize::from(parameters) != command.values.len() {
                     return Err(Trouble::Fatal(format!(
                         "the server counts {parameters} parameters, the workload {}: {}",
@@ -306,9 +343,9 @@ impl Client {
                         template(command, table)
                     )));
                 }
-                let key = u64::from(command.number) << 32 | u64::from(table);
+                let key = command.key(table, ctx.shared.tables);
                 self.prepared.insert(key, id);
-                self.statement(ctx, now)
+                self.proceed(ctx, Point::Statement, now)
             }
             Answer::Done {
                 result_set,
@@ -321,7 +358,7 @@ impl Client {
                 } else {
                     ctx.tally.others += 1;
                 }
-                let class = self.class(ctx);
+                let class = self.class();
                 ctx.statement(class, now.saturating_sub(self.progress.sent));
                 self.advance(ctx, now)
             }
@@ -331,38 +368,47 @@ impl Client {
     /// The command under way has succeeded.
     fn advance(&mut self, ctx: &mut Context<'_>, now: u64) -> Result<(), Trouble> {
         match self.progress.step {
-            Step::Begin => self.enter_group(ctx, 0, now),
+            Step::Begin => self.proceed(ctx, Point::Group(0), now),
             Step::Prepare | Step::Statement => {
                 self.progress.reprepares = 0;
                 let scene = self.scene(ctx);
                 self.progress.statement += 1;
-                if self.progress.statement < scene.commands.len() {
-                    return self.statement(ctx, now);
-                }
-                self.progress.repetition += 1;
-                if self.progress.repetition < scene.repeat {
-                    return self.enter_body(ctx, now);
-                }
-                self.enter_group(ctx, self.progress.group + 1, now)
+                let point = if self.progress.statement < scene.commands.len() {
+                    Point::Statement
+                } else {
+                    self.progress.repetition += 1;
+                    if self.progress.repetition < scene.repeat {
+                        Point::Body
+                    } else {
+                        Point::Group(self.progress.group + 1)
+                    }
+                };
+                self.proceed(ctx, point, now)
             }
-            Step::Commit => self.finish(ctx, now),
+            Step::Commit => {
+                self.finish(ctx, now);
+                self.proceed(ctx, Point::Next, now)
+            }
             Step::RollbackAndRetry if ctx.stage == Stage::Over => {
                 self.fail_transaction(ctx);
                 self.retire(ctx, now);
                 Ok(())
             }
-            Step::RollbackAndRetry => self.attempt(ctx, now),
+            Step::RollbackAndRetry => self.proceed(ctx, Point::Attempt, now),
             Step::RollbackAndLeave => {
                 ctx.busy -= 1;
-                self.leave(ctx, now)
+                self.leave(now);
+                self.proceed(ctx, Point::Next, now)
             }
         }
     }
 
     /// The transaction ended well.
-    fn finish(&mut self, ctx: &mut Context<'_>, now: u64) -> Result<(), Trouble> {
+    #[inline]
+    fn finish(&mut self, ctx: &mut Context<'_>, now: u64) {
         ctx.busy -= 1;
         let mut counts = ctx.stage == Stage::Running;
+        let mut finished = false;
         if counts
             && ctx.measuring
             && let Some(limit) = ctx.shared.spec.events
@@ -372,17 +418,18 @@ impl Client {
                 ctx.shared.end_at(now);
             }
             counts = ticket <= limit;
+            finished = ticket >= limit;
         }
         if counts {
             ctx.tally.done += 1;
             // What waited through the end of the discard has waited in the measured time only since then.
-            let due = if ctx.measuring && ctx.open {
+            let due = if ctx.measuring && ctx.open() {
                 self.progress.due.max(ctx.measure_from)
             } else {
                 self.progress.due
             };
             ctx.tally.latency.record(now.saturating_sub(due));
-            if ctx.open {
+            if ctx.open() {
                 let service = now.saturating_sub(self.progress.begun);
                 ctx.tally.service.record(service);
             }
@@ -392,38 +439,53 @@ impl Client {
         } else {
             ctx.drained += 1;
         }
-        self.leave(ctx, now)
+        if finished {
+            // This one still counts; whatever comes next comes after the end.
+            ctx.roll(now);
+        }
+        self.leave(now);
     }
 
     /// The transaction is over, one way or the other.
-    fn leave(&mut self, ctx: &mut Context<'_>, now: u64) -> Result<(), Trouble> {
+    fn leave(&mut self, now: u64) {
         self.enter(State::Ready);
         self.idle_since = now;
-        self.next(ctx, now)
     }
 
     /// What a connected client without work does.
     pub(super) fn next(&mut self, ctx: &mut Context<'_>, now: u64) -> Result<(), Trouble> {
-        ctx.roll(now);
+        self.proceed(ctx, Point::Next, now)
+    }
+
+    /// Looks for work; `None`: there is none now.
+    #[inline]
+    fn seek(&mut self, ctx: &mut Context<'_>, now: u64) -> Option<Point> {
         if ctx.stage == Stage::Over {
             self.retire(ctx, now);
-            return Ok(());
+            return None;
         }
-        if ctx.open {
-            return if let Some(arrival) = ctx.take_arrival(now) {
-                self.take_up(ctx, arrival, now)
-            } else {
+        if ctx.open() {
+            let Some(arrival) = ctx.take_arrival(now) else {
                 ctx.wait_for_arrival(self.slot);
-                Ok(())
+                return None;
             };
+            self.waited(ctx, arrival, now);
+            self.start(ctx, Some(arrival), now);
+            return Some(Point::Attempt);
         }
         let think = ctx.shared.script.think;
         if think > 0 {
             self.enter(State::Thinking);
             self.wake_at(ctx, now + think);
-            return Ok(());
+            return None;
         }
-        self.begin(ctx, None, now)
+        self.start(ctx, None, now);
+        Some(Point::Attempt)
+    }
+
+    /// Waiting for a client is the backlog's, what remains is ours.
+    fn waited(&self, ctx: &mut Context<'_>, arrival: Arrival, now: u64) {
+        ctx.late(now.saturating_sub(arrival.due.max(self.idle_since)));
     }
 
     /// Starts a transaction that has arrived.
@@ -433,14 +495,14 @@ impl Client {
         arrival: Arrival,
         now: u64,
     ) -> Result<(), Trouble> {
-        // Waiting for a client is the backlog's, what remains is ours.
-        ctx.late(now.saturating_sub(arrival.due.max(self.idle_since)));
+        self.waited(ctx, arrival, now);
         self.begin(ctx, Some(arrival), now)
     }
 
     /// The transaction under way is lost.
     pub(super) fn fail_transaction(&mut self, ctx: &mut Context<'_>) {
-        ctx.busy -= 1;
+        // Saturating: after a fault of the worker it may have been counted out already.
+        ctx.busy = ctx.busy.saturating_sub(1);
         if self.progress.step == Step::RollbackAndLeave {
             // It counted as failed when its last attempt was.
         } else if ctx.stage == Stage::Over {
@@ -458,13 +520,18 @@ impl Client {
         now: u64,
     ) -> Result<(), Trouble> {
         let code = error.code;
-        if is_lost(code) {
+        let rolling_back = matches!(
+            self.progress.step,
+            Step::RollbackAndRetry | Step::RollbackAndLeave
+        );
+        // Nobody knows what a ROLLBACK that was interrupted has left: a new connection starts clean.
+        if is_lost(code) || rolling_back && INTERRUPTED.contains(&code) {
             return Err(Trouble::Lost {
                 code,
                 error: Cause::Wire(WireError::Server(error)),
             });
         }
-        let class = self.class(ctx);
+        let class = self.class();
         if self.progress.step != Step::Prepare {
             // Sent and answered, and the server counts it as well.
             ctx.tally.others += 1;
@@ -475,12 +542,12 @@ impl Client {
             self.retire(ctx, now);
             return Ok(());
         }
-        let rolling_back = matches!(
-            self.progress.step,
-            Step::RollbackAndRetry | Step::RollbackAndLeave
-        );
         if RETRY.contains(&code) && !rolling_back {
-            return self.lost_the_race(ctx, now);
+            let again = self.progress.attempt < ctx.shared.spec.options.retries;
+            return self.undo(ctx, again, now);
+        }
+        if INTERRUPTED.contains(&code) {
+            return self.undo(ctx, false, now);
         }
         if UNPREPARED.contains(&code)
             && self.progress.step == Step::Statement
@@ -502,9 +569,9 @@ impl Client {
         )))
     }
 
-    /// Deadlock or lock wait: the transaction again, with the same parameters, or no more.
-    fn lost_the_race(&mut self, ctx: &mut Context<'_>, now: u64) -> Result<(), Trouble> {
-        let again = self.progress.attempt < ctx.shared.spec.options.retries;
+    /// A statement has failed: undoes the transaction, and starts it again with the same parameters or
+    /// counts it as failed.
+    fn undo(&mut self, ctx: &mut Context<'_>, again: bool, now: u64) -> Result<(), Trouble> {
         if again {
             self.progress.attempt += 1;
             ctx.tally.retries += 1;
@@ -514,7 +581,7 @@ impl Client {
             ctx.tally.failed += 1;
         }
         if self.plot(ctx).begin {
-            // A lock wait time-out has undone the statement only: the rest has to go too.
+            // A lock wait time-out or a KILL QUERY has undone the statement only: the rest has to go too.
             let step = if again {
                 Step::RollbackAndRetry
             } else {
@@ -523,25 +590,22 @@ impl Client {
             return self.text(ctx, "ROLLBACK", step, now);
         }
         if again {
-            return self.attempt(ctx, now);
+            return self.proceed(ctx, Point::Attempt, now);
         }
         ctx.busy -= 1;
-        self.leave(ctx, now)
+        self.leave(now);
+        self.proceed(ctx, Point::Next, now)
     }
 
     /// The server has forgotten the statement: the same again, prepared anew.
     fn prepare_again(&mut self, ctx: &mut Context<'_>, now: u64) -> Result<(), Trouble> {
-        let command = self.command(ctx);
-        let table = if command.names_table {
-            self.progress.table
-        } else {
-            0
-        };
+        let key = self
+            .command(ctx)
+            .key(self.progress.table, ctx.shared.tables);
         self.progress.reprepares += 1;
-        self.prepared
-            .forget(u64::from(command.number) << 32 | u64::from(table));
+        self.prepared.forget(key);
         let mark = self.progress.statement_mark.clone();
         self.return_to(mark);
-        self.statement(ctx, now)
+        self.proceed(ctx, Point::Statement, now)
     }
 }

@@ -1,6 +1,8 @@
 //! One thread with its connections: waits for readiness, answers it, hands over its counts.
 
+use std::any::Any;
 use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -10,18 +12,18 @@ use mio::{Events, Poll, Token};
 
 use super::client::{Client, State, stream};
 use super::context::{Context, Stage};
+use super::recorder::Recorder;
 use super::shared::{NEVER, Shared, lock};
 use super::spec::LoadError;
 use super::tally::Tally;
 use super::timers::Timers;
-use crate::record::Latency;
 
 /// Reports the wake-ups of other threads.
 pub(super) const WAKER: Token = Token(usize::MAX);
 /// Reports the worker's timer.
 const TIMER: Token = Token(usize::MAX - 1);
 /// Size of the buffer into which all sockets of a worker are read.
-pub(super) const INPUT: usize = 128 * 1024;
+const INPUT: usize = 128 * 1024;
 /// Connections that log in at the same time, over all workers; a server accepts them one by one, and its
 /// queue of new ones is short (`back_log`, 80 by default on `MariaDB`).
 const LOGINS: usize = 48;
@@ -60,8 +62,8 @@ pub(super) enum Message {
 #[derive(Debug)]
 pub(super) struct Report {
     /// By class, in the measured time.
-    pub(super) classes: Vec<Latency>,
-    pub(super) lateness: Latency,
+    pub(super) classes: Vec<Recorder>,
+    pub(super) lateness: Recorder,
     /// Client number, transactions in the measured time.
     pub(super) per_client: Vec<(u32, u64)>,
     pub(super) drained: u64,
@@ -72,12 +74,27 @@ pub(super) struct Report {
     pub(super) busy: f64,
 }
 
+/// A panic in words for the user.
+fn fault(panic: &(dyn Any + Send)) -> String {
+    let words = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    format!(
+        "a fault of capbench itself ({words})\nhint: what was measured until then is recorded; please report \
+         this with the plan"
+    )
+}
+
 /// A worker.
 #[derive(Debug)]
 pub(super) struct Worker<'a> {
     ctx: Context<'a>,
     clients: Vec<Client>,
     poll: Poll,
+    /// All sockets are read into it.
+    input: Vec<u8>,
     /// The next client to connect.
     next: usize,
     drain_at: u64,
@@ -87,13 +104,13 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// A worker for the clients `indices`.
+    /// Worker `number` for the clients `indices`.
     pub(super) fn new(
         shared: &'a Shared<'a>,
+        number: usize,
         poll: Poll,
         indices: impl Iterator<Item = u32>,
-        outbox: Outbox,
-        spare: Spare,
+        channel: (Outbox, Spare),
     ) -> std::io::Result<Self> {
         let registry = poll.registry().try_clone()?;
         let timers = Timers::new(&registry, TIMER)?;
@@ -102,9 +119,10 @@ impl<'a> Worker<'a> {
             .map(|(index, slot)| Client::new(index, slot, shared))
             .collect();
         Ok(Self {
-            ctx: Context::new(shared, registry, timers, outbox, spare),
+            ctx: Context::new(shared, number, registry, timers, channel),
             clients,
             poll,
+            input: vec![0; INPUT],
             next: 0,
             drain_at: NEVER,
             killed: None,
@@ -114,12 +132,25 @@ impl<'a> Worker<'a> {
 
     /// Runs to the end of the cell.
     pub(super) fn run(mut self) {
-        if let Err(error) = self.connect_all().and_then(|()| self.drive()) {
-            let reason = format!("the load engine could not go on: {error}");
+        // A fault of capbench must not take what was measured with it: counts are plain numbers, valid at
+        // any point, and at most the one transaction that was being handled is in no bucket.
+        let driven = catch_unwind(AssertUnwindSafe(|| {
+            self.connect_all().and_then(|()| self.drive())
+        }));
+        let failure = match driven {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(panic) => {
+                self.ctx.shared.fault.store(true, Ordering::SeqCst);
+                Some(fault(panic.as_ref()))
+            }
+        };
+        if let Some(failure) = failure {
             if self.ctx.stage == Stage::Connecting {
-                self.ctx.setup_failed(LoadError::System(error.to_string()));
+                self.ctx.setup_failed(LoadError::System(failure));
             } else {
                 let now = self.ctx.shared.now();
+                let reason = format!("the load engine could not go on: {failure}");
                 self.ctx.shared.fail(reason, now);
                 self.ctx.roll(now);
             }
@@ -155,7 +186,7 @@ impl<'a> Worker<'a> {
         let mut ready = false;
         let logins = (LOGINS / self.ctx.shared.wakers.len().max(1)).max(2);
         loop {
-            let now = self.ctx.shared.now();
+            let now = self.ctx.tick();
             if self.ctx.shared.abort.load(Ordering::SeqCst) {
                 return Ok(());
             }
@@ -203,7 +234,7 @@ impl<'a> Worker<'a> {
                 continue;
             }
             client.idle_since = released;
-            if ctx.open {
+            if ctx.open() {
                 ctx.wait_for_arrival(client.slot);
             } else if think > 0 {
                 // Clients that think do not all start in the same instant.
@@ -225,18 +256,12 @@ impl<'a> Worker<'a> {
     fn drive(&mut self) -> std::io::Result<()> {
         let mut events = Events::with_capacity(1024);
         while self.ctx.stage != Stage::Connecting {
-            let now = self.ctx.shared.now();
+            let now = self.ctx.tick();
             self.ctx.roll(now);
             if self.ctx.stage == Stage::Over && self.wind_up(now) {
                 return Ok(());
             }
-            self.dispatch(now);
-            let next_arrival = match &self.ctx.shared.arrivals {
-                Some(arrivals) if !self.ctx.idle.is_empty() && self.ctx.stage == Stage::Running => {
-                    Some(lock(arrivals).next_due())
-                }
-                _ => None,
-            };
+            let next_arrival = self.dispatch(now);
             self.ctx.timers.arm(now, next_arrival)?;
             let until = match self.ctx.stage {
                 Stage::Over => self.drain_at,
@@ -253,13 +278,14 @@ impl<'a> Worker<'a> {
     }
 
     fn wait(&mut self, events: &mut Events, limit: Option<Duration>) -> std::io::Result<()> {
-        let before = self.ctx.shared.now();
+        let before = self.ctx.now;
         match self.poll.poll(events, limit) {
             Err(e) if e.kind() != ErrorKind::Interrupted => return Err(e),
             _ => {}
         }
-        let after = self.ctx.shared.now();
-        self.ctx.ready_since = if after - before > WAITED {
+        let after = self.ctx.tick();
+        self.ctx.fresh = true;
+        self.ctx.ready_since = if after.saturating_sub(before) > WAITED {
             after
         } else {
             // It was ready before we looked: at the earliest since we looked last.
@@ -271,12 +297,17 @@ impl<'a> Worker<'a> {
 
     fn handle(&mut self, events: &Events) {
         for event in events {
+            #[cfg(test)]
+            super::fault_tests::strike(&self.ctx);
             let Token(slot) = event.token();
             if let Some(client) = self.clients.get_mut(slot) {
-                client.ready(&mut self.ctx, event);
+                client.ready(&mut self.ctx, &mut self.input, event);
             }
         }
-        let now = self.ctx.shared.now();
+        if self.ctx.timers.is_empty() {
+            return;
+        }
+        let now = self.ctx.tick();
         while let Some(due) = self.ctx.timers.pop(now) {
             self.ctx.roll(now);
             if let Some(client) = self.clients.get_mut(due.client as usize) {
@@ -285,11 +316,13 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Open loop: gives what has arrived to clients that wait.
-    fn dispatch(&mut self, now: u64) {
+    /// Open loop: gives what has arrived to clients that wait; returns when to look again.
+    fn dispatch(&mut self, now: u64) -> Option<u64> {
+        let shared = self.ctx.shared;
+        let arrivals = shared.arrivals.as_ref()?;
         while self.ctx.stage == Stage::Running && !self.ctx.idle.is_empty() {
             let Some(arrival) = self.ctx.take_arrival(now) else {
-                return;
+                break;
             };
             // A client that has lost its connection meanwhile waits no more.
             let taker = loop {
@@ -302,15 +335,22 @@ impl<'a> Worker<'a> {
                 }
             };
             let Some(slot) = taker else {
-                if let Some(arrivals) = &self.ctx.shared.arrivals {
-                    lock(arrivals).put_back(arrival);
-                }
-                return;
+                lock(arrivals).put_back(arrival);
+                break;
             };
             let client = &mut self.clients[slot as usize];
             let started = client.take_up(&mut self.ctx, arrival, now);
             client.check(&mut self.ctx, started, now);
         }
+        if self.ctx.stage != Stage::Running {
+            return None;
+        }
+        let waits = !self.ctx.idle.is_empty();
+        if !waits && std::mem::take(&mut self.ctx.offered) {
+            shared.pass_on(self.ctx.worker);
+        }
+        // The lock is not worth its price when there is nobody to take anything up.
+        waits.then(|| lock(arrivals).next_for(self.ctx.worker, &shared.idle))?
     }
 
     /// After the end: lets transactions in flight end, within limits. True: nothing is left.

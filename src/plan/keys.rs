@@ -47,7 +47,7 @@ pub static SECTIONS: &[Section] = &[
     ),
     section(
         "warmup",
-        "Load that is not measured, before each variant's ladder: a cold cache reads as a slow server.",
+        "Load that is not measured, before each variant's ladder and whenever data was put back for a cell: a cold cache reads as a slow server.",
     ),
     section(
         "ladder",
@@ -286,6 +286,18 @@ pub static KEYS: &[Key] = &[
     )
     .default("8"),
     key(
+        "dataset.load_rate",
+        Kind::Integer { min: 1, max: ANY },
+        "Most rows per second that are loaded, all tables together. [guard] watches the load too: outside its window it ends, over `max_server_cpu` it pauses; the next run continues it.",
+    )
+    .optional("50_000", "as fast as it goes"),
+    key(
+        "dataset.binlog",
+        Kind::Choice(&["logged", "unlogged"]),
+        "Whether the load goes through the binary log; must be said where replicas follow the server or cannot be seen. \"logged\": they get it too. \"unlogged\" (sql_log_bin = 0, a privilege of the control account): they do not, so workloads may only read.",
+    )
+    .optional("\"logged\"", "as the server does it, and replicas are refused"),
+    key(
         "dataset.reset",
         Kind::Choice(&["never", "per-variant", "per-cell"]),
         "When data that a workload changed is put back to its first state. With `existing = true` only \"never\", and that is then the default.",
@@ -295,6 +307,12 @@ pub static KEYS: &[Key] = &[
         "dataset.existing",
         Kind::Boolean,
         "Accept tables that something else made (sysbench), after checking them.",
+    )
+    .default("false"),
+    key(
+        "dataset.change_existing",
+        Kind::Boolean,
+        "With `existing = true`: let workloads write to those tables. It changes data that capbench did not make and cannot put back.",
     )
     .default("false"),
     key(

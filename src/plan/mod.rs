@@ -25,6 +25,7 @@ mod variants;
 mod warnings;
 mod wire;
 mod workloads;
+mod writes;
 
 pub use diagnostic::{At, Diagnostic, Severity};
 pub use key::{Key, Section};

@@ -278,10 +278,16 @@ pub struct Dataset {
     pub size: DataSize,
     /// Threads that load.
     pub load_threads: u32,
+    /// Most rows per second that are loaded, all tables together.
+    pub load_rate: Option<u64>,
+    /// Whether the load goes through the binary log; `None`: the plan does not say.
+    pub binlog: Option<Binlog>,
     /// When the data is put back to its first state.
     pub reset: Reset,
     /// Accept tables that something else made (sysbench), after checking them.
     pub existing: bool,
+    /// Workloads may write to tables that something else made.
+    pub change_existing: bool,
     /// Leave the tables in place at the end, for the next run.
     pub keep: bool,
     /// `AUTO_INCREMENT` on `id`.
@@ -305,6 +311,16 @@ pub enum DataSize {
     BufferPools(f64),
     /// Data and index length in total.
     Bytes(Bytes),
+}
+
+/// What replicas get of a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Binlog {
+    /// All of it.
+    Logged,
+    /// Nothing: `sql_log_bin = 0`.
+    Unlogged,
 }
 
 /// When data is put back.

@@ -88,15 +88,18 @@ pub(super) fn host_probe(fields: &Fields, problems: &mut Vec<Diagnostic>) -> Opt
         fields.text("target.probe.url"),
         fields.text("target.probe.command"),
     );
-    if url.is_some() && command.is_some() {
-        problems.push(
-            Diagnostic::error(
-                fields.key_at("target.probe.command"),
-                "`target.probe.url` and `target.probe.command` exclude each other",
-            )
-            .also(fields.key_at("target.probe.url"), "the address stands here")
-            .hint("keep one of them"),
-        );
+    if let (Some(url), Some(_)) = (&url, &command) {
+        let problem = Diagnostic::error(
+            fields.key_at("target.probe.command"),
+            "`target.probe.url` and `target.probe.command` exclude each other",
+        )
+        .hint("keep one of them");
+        // A line with an account in it is not shown.
+        problems.push(if url.contains('@') {
+            problem
+        } else {
+            problem.also(fields.key_at("target.probe.url"), "the address stands here")
+        });
     } else if table.is_some()
         && fields.missing("target.probe.url")
         && fields.missing("target.probe.command")

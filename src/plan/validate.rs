@@ -8,8 +8,9 @@ use super::warnings::{self, Parts};
 use super::wire::{Fields, Wire};
 use super::workloads::Workloads;
 use super::{
-    AnalysisOptions, DataSize, Dataset, Guard, HouseRule, LoadOptions, OnFailure, Plan, Protocol,
-    ReportOptions, Reset, Warmup, criteria, ladder, place, replicas, risk, soak, variants,
+    AnalysisOptions, Binlog, DataSize, Dataset, Guard, HouseRule, LoadOptions, OnFailure, Plan,
+    Protocol, ReportOptions, Reset, Warmup, criteria, ladder, place, replicas, risk, soak,
+    variants, writes,
 };
 use crate::units::{Millis, PerSecond, Ratio};
 use crate::workload::{Access, Distribution};
@@ -30,6 +31,7 @@ pub(super) fn validate(wire: &Wire, base: &Path, problems: &mut Problems) -> Pla
     let accept = accept(fields, problems);
     let warmup = warmup(fields, &workloads, problems);
     let ladder = ladder::ladder(fields, &workloads, problems);
+    writes::refuse(fields, &dataset, &ladder, &warmup, problems);
     let soak = soak::soak(fields, &ladder, problems);
     let warnings = warnings::of_plan(&Parts {
         accept: &accept,
@@ -206,8 +208,17 @@ fn dataset(fields: &Fields, problems: &mut Problems) -> Dataset {
         tables: fields.count("dataset.tables"),
         size,
         load_threads: fields.count("dataset.load_threads"),
+        load_rate: fields
+            .integer("dataset.load_rate")
+            .and_then(|n| u64::try_from(n).ok()),
+        binlog: match fields.text("dataset.binlog").as_deref() {
+            Some("logged") => Some(Binlog::Logged),
+            Some("unlogged") => Some(Binlog::Unlogged),
+            _ => None,
+        },
         reset: if existing { Reset::Never } else { stated },
         existing,
+        change_existing: fields.flag("dataset.change_existing"),
         keep: fields.flag("dataset.keep"),
         auto_inc: fields.flag("dataset.auto_inc"),
         secondary_index: fields.flag("dataset.secondary_index"),

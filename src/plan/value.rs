@@ -65,22 +65,9 @@ pub(super) fn read(
         (Kind::Integer { min, max }, DeValue::Integer(number)) => {
             whole(number, min, max, path, at).map(Typed::Integer)
         }
-        (Kind::Number { min, max }, DeValue::Integer(_) | DeValue::Float(_)) => number(value, path)
-            .and_then(|n| {
-                if n >= min && n <= max {
-                    Ok(Typed::Number(n))
-                } else if max >= UNLIMITED {
-                    Err(Diagnostic::error(
-                        at,
-                        format!("`{path}` is {n}; it must be at least {min}"),
-                    ))
-                } else {
-                    Err(Diagnostic::error(
-                        at,
-                        format!("`{path}` is {n}, outside {min} to {max}"),
-                    ))
-                }
-            }),
+        (Kind::Number { min, max }, DeValue::Integer(_) | DeValue::Float(_)) => {
+            within(value, min, max, path)
+        }
         (Kind::Boolean, DeValue::Boolean(b)) => Ok(Typed::Boolean(*b)),
         (Kind::Duration { min }, DeValue::String(text)) => duration(text, min, "s", path, at),
         (Kind::Latency, DeValue::String(text)) => duration(text, 1e-9, "ms", path, at),
@@ -280,6 +267,22 @@ pub(super) fn number(value: &Value<'_>, path: &str) -> Result<f64, Diagnostic> {
     number
         .filter(|n| n.is_finite())
         .ok_or_else(|| Diagnostic::error(value.span(), format!("`{path}` is not a finite number")))
+}
+
+/// A number between two limits.
+fn within(value: &Value<'_>, min: f64, max: f64, path: &str) -> Result<Typed, Diagnostic> {
+    let n = number(value, path)?;
+    if n >= min && n <= max {
+        return Ok(Typed::Number(n));
+    }
+    Err(Diagnostic::error(
+        value.span(),
+        if max >= UNLIMITED {
+            format!("`{path}` is {n}; it must be at least {min}")
+        } else {
+            format!("`{path}` is {n}, outside {min} to {max}")
+        },
+    ))
 }
 
 /// `unit` is what a bare number was most likely meant in.

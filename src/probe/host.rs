@@ -1,6 +1,7 @@
 //! Figures of this host from /proc: the load machine, and the server's too when it is local.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use procfs::{Current, CurrentSI};
 
@@ -18,6 +19,8 @@ pub struct Probe {
     server_pid: Option<i32>,
     unavailable: BTreeMap<&'static str, String>,
     disks: BTreeSet<String>,
+    /// When capbench's threads were looked at, and their times on a CPU and waiting for one, nanoseconds.
+    threads: Option<(Instant, BTreeMap<i32, (u64, u64)>)>,
 }
 
 impl Probe {
@@ -27,6 +30,7 @@ impl Probe {
             server_pid: server_pid.and_then(|pid| i32::try_from(pid).ok()),
             unavailable: BTreeMap::new(),
             disks: whole_disks(),
+            threads: None,
         }
     }
 
@@ -48,7 +52,8 @@ impl Probe {
             "capbench process",
             process(None, n::SELF_CPU, n::SELF_RSS, &mut put),
         );
-        self.note("capbench's wait for a CPU", waited(&mut put));
+        let threads = busiest(&mut self.threads, &mut put);
+        self.note("capbench's threads", threads);
         if let Some(pid) = self.server_pid {
             self.note(
                 "server process",
@@ -56,7 +61,10 @@ impl Probe {
             );
             self.note("server context switches", switches(pid, &mut put));
         }
-        Sample { at: 0.0, values }
+        Sample {
+            at: 0.0,
+            values: values.into(),
+        }
     }
 
     /// Figures that this host does not give, each with the reason.
@@ -204,16 +212,33 @@ fn process(
     Ok(())
 }
 
-/// How long this process's threads were runnable without a CPU.
-fn waited(put: &mut impl FnMut(&str, f64)) -> procfs::ProcResult<()> {
-    let mut sum = 0_u64;
+/// How much its busiest thread wanted a CPU, and had none, since the last look; nothing the first time.
+fn busiest(
+    last: &mut Option<(Instant, BTreeMap<i32, (u64, u64)>)>,
+    put: &mut impl FnMut(&str, f64),
+) -> procfs::ProcResult<()> {
+    let mut now = BTreeMap::new();
     for task in procfs::process::Process::myself()?.tasks()? {
         // A thread may end between the listing and the look.
-        if let Ok(stat) = task.and_then(|task| task.schedstat()) {
-            sum += stat.run_delay;
+        let Ok(task) = task else { continue };
+        if let Ok(stat) = task.schedstat() {
+            now.insert(task.tid, (stat.sum_exec_runtime, stat.run_delay));
         }
     }
-    put(n::SELF_WAIT, sum as f64 / 1e9);
+    let at = Instant::now();
+    if let Some((before_at, before)) = last.as_ref() {
+        let nanos = (at - *before_at).as_nanos() as f64;
+        let grown = now.iter().filter_map(|(tid, (ran, waited))| {
+            let (ran_before, waited_before) = before.get(tid)?;
+            let waited = waited.saturating_sub(*waited_before);
+            Some((ran.saturating_sub(*ran_before) + waited, waited))
+        });
+        if let Some((wanted, waited)) = grown.max().filter(|_| nanos > 0.0) {
+            put(n::SELF_WANTED, (wanted as f64 / nanos).min(1.0));
+            put(n::SELF_WAITED, (waited as f64 / nanos).min(1.0));
+        }
+    }
+    *last = Some((at, now));
     Ok(())
 }
 
@@ -267,7 +292,6 @@ mod tests {
             n::SERVER_CPU,
             n::SERVER_SWITCHES,
             n::SELF_RSS,
-            n::SELF_WAIT,
         ] {
             assert!(first.values.contains_key(name), "{name} is missing");
             if name.ends_with("seconds") {
@@ -275,6 +299,8 @@ mod tests {
             }
         }
         assert!(first.values[n::CPUS] >= 1.0);
+        assert!((0.0..=1.0).contains(&second.values[n::SELF_WANTED]));
+        assert!(second.values[n::SELF_WAITED] <= second.values[n::SELF_WANTED]);
         assert!(first.values[n::SELF_RSS] > 1e5);
     }
 

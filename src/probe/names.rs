@@ -190,8 +190,11 @@ pub mod host {
     pub const TCP_SENT: &str = "tcp_segments_sent";
     /// CPU seconds of capbench itself.
     pub const SELF_CPU: &str = "self_cpu_seconds";
-    /// Seconds that capbench's threads that are alive were runnable and waited for a CPU, summed.
-    pub const SELF_WAIT: &str = "self_wait_seconds";
+    /// Share of the time since the last reading in which capbench's busiest thread ran or was ready to run;
+    /// gauge.
+    pub const SELF_WANTED: &str = "self_busiest_wanted";
+    /// Share of that time in which the same thread was ready to run and had no CPU; gauge.
+    pub const SELF_WAITED: &str = "self_busiest_waited";
     /// Resident memory of capbench, bytes; gauge.
     pub const SELF_RSS: &str = "self_resident_bytes";
     /// CPU seconds of the server process.

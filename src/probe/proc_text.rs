@@ -247,6 +247,7 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=33
             text += &std::fs::read_to_string(format!("/proc/{file}")).unwrap();
         }
         let found = figures(&text);
+        let found = crate::record::Values::from(found);
         let local = super::super::host::Probe::new(None).sample().values;
         for name in [
             n::CPU_USER,
@@ -258,10 +259,10 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=33
             let (a, b) = (found[name], local[name]);
             assert!((a - b).abs() <= 0.2 * b.abs() + 1.0, "{name}: {a} and {b}");
         }
-        let nets = |m: &BTreeMap<String, f64>| -> Vec<String> {
+        let nets = |m: &crate::record::Values| -> Vec<String> {
             m.keys()
                 .filter(|k| k.ends_with(n::NET_SENT))
-                .cloned()
+                .map(str::to_owned)
                 .collect()
         };
         assert_eq!(nets(&found), nets(&local));

@@ -80,7 +80,10 @@ impl Probe {
         if values.is_empty() {
             return Err("server's host: the answer holds no figure of a host".to_owned());
         }
-        Ok(Sample { at: 0.0, values })
+        Ok(Sample {
+            at: 0.0,
+            values: values.into(),
+        })
     }
 }
 

@@ -101,7 +101,7 @@ impl Probe {
         }
         Ok(Sample {
             at: 0.0,
-            values: resolved,
+            values: resolved.into(),
         })
     }
 
@@ -202,8 +202,8 @@ impl Probe {
         let rows: Vec<mysql::Row> = self.conn.query("SHOW PROCESSLIST").ok()?;
         let own = self.conn.connection_id();
         let active: Vec<String> = rows.iter().filter_map(|row| state(row, own)).collect();
-        // The probe's own thread runs too.
-        let running = value(THREADS_RUNNING)? - 1.0;
+        // The probe's own thread runs too, and on MySQL the event scheduler's.
+        let running = value(THREADS_RUNNING)? - 2.0;
         let committing = active
             .iter()
             .filter(|state| COMMITTING.iter().any(|c| state.starts_with(c)))

@@ -215,7 +215,7 @@ impl Samples {
             .flat_map(|s| s.values.keys())
         {
             if !self.names.contains(name) {
-                self.names.insert(name.clone());
+                self.names.insert(name.to_owned());
             }
         }
         let names = &self.names;

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rayon::prelude::*;
 use serde::Deserialize;
 
 use crate::plan::Warning;
 use crate::record::{
-    CellRecord, CellStatus, ErrorCount, Interval, Latency, Merged, Phase, Run, Sample,
+    CellRecord, CellStatus, ErrorCount, Interval, Latency, Merged, Names, Phase, Run, Sample,
+    Values,
 };
 
 use super::rows::{Fields, number};
@@ -298,11 +300,21 @@ fn read_samples(
     name: &str,
     lost: &mut Vec<String>,
 ) -> Result<Vec<(u32, Sample)>, StoreError> {
+    let columns = OnceLock::new();
     rows::read(dir, name, true, lost, |field| {
-        let values = field.after(2).filter(|(_, value)| !value.is_empty());
-        let values = values
-            .map(|(name, value)| Ok((tables::unguarded(name).to_owned(), number(name, value)?)))
-            .collect::<Result<_, String>>()?;
+        let (names, places) = columns
+            .get_or_init(|| Names::of(field.after(2).map(|(name, _)| tables::unguarded(name))));
+        let mut wrong = None;
+        let values = field.after(2).map(|(name, value)| {
+            if value.is_empty() {
+                return None;
+            }
+            number(name, value).map_err(|e| wrong = Some(e)).ok()
+        });
+        let values = Values::placed(names, places, values);
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
         let sample = Sample {
             at: field.get("at_s")?,
             values,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::variables::quoted;
-use crate::plan::{Account, Address, Place, Plan, ServerPlace};
+use crate::plan::{Account, Address, Binlog, Place, Plan, ServerPlace};
 use crate::record::Flavour;
 
 /// Stands where the password belongs: passwords appear nowhere.
@@ -111,11 +111,16 @@ fn global_rights(plan: &Plan, place: &ServerPlace, flavour: Flavour) -> BTreeSet
             .filter(|v| !v.operator)
             .flat_map(|v| &v.set),
     );
+    // `sql_log_bin` of a session.
+    let unlogged = plan.dataset.binlog == Some(Binlog::Unlogged);
     match flavour {
         Flavour::MySql => {
             let mut rights = BTreeSet::from(["PROCESS", "REPLICATION CLIENT", "CONNECTION_ADMIN"]);
             if changes.count() > 0 {
                 rights.insert("SYSTEM_VARIABLES_ADMIN");
+            }
+            if unlogged {
+                rights.insert("SESSION_VARIABLES_ADMIN");
             }
             let persists = plan
                 .variants
@@ -133,6 +138,9 @@ fn global_rights(plan: &Plan, place: &ServerPlace, flavour: Flavour) -> BTreeSet
                 "SLAVE MONITOR",
                 "CONNECTION ADMIN",
             ]);
+            if unlogged {
+                rights.insert("BINLOG ADMIN");
+            }
             rights.extend(changes.map(|s| mariadb_right(&s.name)));
             rights
         }

@@ -286,26 +286,16 @@ impl Cache {
         let Some(own) = locked(&lock, true).map_err(failed)? else {
             return Err(NotKept::Busy);
         };
-        let needed = Bytes(tree::list(from).map_err(failed)?.space);
-        self.make_room(needed, &folder)?;
-        let unfinished = self.root.join(format!("{UNFINISHED}{}", key.fingerprint));
-        let made = fill(&unfinished, from, key, interrupt).and_then(|()| {
-            match fs::remove_dir_all(&folder) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => {}
+        let needed = match self.make(key, from, &folder, interrupt) {
+            Ok(needed) => needed,
+            Err(error) => {
+                if !folder.is_dir() {
+                    // A lock of nothing.
+                    let _ = fs::remove_file(&lock);
+                }
+                return Err(error);
             }
-            fs::rename(&unfinished, &folder)?;
-            touch(&folder)?;
-            File::open(&self.root)?.sync_all()
-        });
-        if let Err(error) = made {
-            let _ = fs::remove_dir_all(&unfinished);
-            return Err(if interrupt.raised() {
-                NotKept::Interrupted
-            } else {
-                failed(error)
-            });
-        }
+        };
         // From the maker's lock to a user's: whoever came in between removed it or uses it too.
         drop(own);
         let Some(shared) = locked(&lock, false).map_err(failed)? else {
@@ -319,6 +309,41 @@ impl Cache {
             bytes: needed,
             _lock: shared,
         })
+    }
+
+    /// Makes the entry, under its lock; what it takes up.
+    fn make(
+        &self,
+        key: &DataKey,
+        from: &Path,
+        folder: &Path,
+        interrupt: &Interrupt,
+    ) -> Result<Bytes, NotKept> {
+        let failed = |source| NotKept::File {
+            folder: self.root.clone(),
+            source,
+        };
+        let needed = Bytes(tree::list(from).map_err(failed)?.space);
+        self.make_room(needed, folder)?;
+        let unfinished = self.root.join(format!("{UNFINISHED}{}", key.fingerprint));
+        let made = fill(&unfinished, from, key, interrupt).and_then(|()| {
+            match fs::remove_dir_all(folder) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+            fs::rename(&unfinished, folder)?;
+            touch(folder)?;
+            File::open(&self.root)?.sync_all()
+        });
+        if let Err(error) = made {
+            let _ = fs::remove_dir_all(&unfinished);
+            return Err(if interrupt.raised() {
+                NotKept::Interrupted
+            } else {
+                failed(error)
+            });
+        }
+        Ok(needed)
     }
 
     /// Removes entries until `needed` fits both the limit and the disk.
@@ -659,6 +684,7 @@ mod tests {
             lab.keep(&tight, "e"),
             Err(NotKept::TooLarge { .. })
         ));
+        assert!(!cache.folder().join("e.lock").exists());
         assert_eq!(names(&cache), ["title of b", "title of d"]);
     }
 

@@ -163,6 +163,7 @@ impl Server {
             return Ok(keeping);
         }
         let started = Instant::now();
+        self.forget_binary_log()?;
         // With everything purged and the change buffer merged: what a fast shutdown leaves of it, each start
         // from the copy would do again beside the load. The server's own setting comes back with its start.
         self.control.run("SET GLOBAL innodb_fast_shutdown = 0")?;
@@ -184,6 +185,23 @@ impl Server {
         self.prepared.copy = copied;
         self.start_private()?;
         Ok(keeping)
+    }
+
+    /// Removes the binary log of the load, which would be copied with the data and serves nobody: it is as large
+    /// as the data.
+    fn forget_binary_log(&mut self) -> Result<(), TargetError> {
+        if self.variables()?.get("log_bin").is_none_or(|on| on != "ON") {
+            return Ok(());
+        }
+        // The first since MySQL 8.2; the other elsewhere.
+        for sql in ["RESET BINARY LOGS AND GTIDS", "RESET MASTER"] {
+            match self.control.run(sql) {
+                Ok(()) => break,
+                Err(error) if error.code().is_some() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Ends the private server for the start that was announced by [`Server::start_anew`], and puts its files

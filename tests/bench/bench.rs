@@ -13,6 +13,7 @@ mod child;
 mod machine;
 mod process;
 mod report;
+mod resets;
 mod settings;
 mod stats;
 mod subject;
@@ -53,6 +54,7 @@ fn bench(settings: &Settings) -> Result<()> {
         trials::throughput(settings, &mut subject, &mut report)?;
         trials::memory(settings, &mut subject, &mut report)?;
         trials::loading(settings, &mut subject, &mut report)?;
+        resets::resetting(settings, &mut subject, &mut report)?;
         subject.close()?;
     }
     println!("{}", report.text());

@@ -122,7 +122,8 @@ pub(crate) fn run() -> Result<()> {
         discard: Duration::from_secs_f64(order.discard),
         measure: Duration::from_secs_f64(order.seconds),
         events: None,
-        interval: Duration::from_secs(1),
+        // The default of a plan. sysbench is not asked for intervals at all.
+        interval: Duration::from_secs(10),
         seed: order.seed,
     };
     let outcome = load::run(&spec, &Quiet, &Interrupt::new())?;

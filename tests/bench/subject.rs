@@ -9,7 +9,7 @@ use capbench::dataset;
 use capbench::interrupt::Interrupt;
 use capbench::plan::{self, Plan};
 use capbench::record::Flavour;
-use capbench::target::{Journal, Server};
+use capbench::target::{FastLoad, Journal, Server};
 use capbench::workload::TableLayout;
 use mysql::prelude::Queryable as _;
 
@@ -159,6 +159,22 @@ impl Subject {
         conn.query_drop(format!("DROP DATABASE IF EXISTS {DATABASE}"))?;
         conn.query_drop(format!("CREATE DATABASE {DATABASE}"))?;
         self.rest()
+    }
+
+    /// Changes the server to settings for loading, if `fast`.
+    pub(crate) fn begin_loading(&mut self, fast: bool) -> Result<FastLoad> {
+        let server = self.server.as_mut().context("the server is closed")?;
+        Ok(if fast {
+            server.begin_loading()?
+        } else {
+            FastLoad::default()
+        })
+    }
+
+    /// Puts them back.
+    pub(crate) fn end_loading(&mut self, changed: FastLoad) -> Result<()> {
+        let server = self.server.as_mut().context("the server is closed")?;
+        Ok(server.end_loading(changed)?)
     }
 
     /// Waits, for at most a minute, until few changed pages are left to write.

@@ -114,9 +114,10 @@ pub(crate) fn measure(
 }
 
 /// Has `tool` prepare `tables` tables of `rows` rows in an empty database; seconds until they answer with
-/// their index.
+/// their index. `fast`: with a private server's settings for loading, set and put back within that time.
 pub(crate) fn prepare(
     tool: Tool,
+    fast: bool,
     tables: u32,
     rows: u64,
     settings: &Settings,
@@ -146,7 +147,10 @@ pub(crate) fn prepare(
                 plan: subject.plan_text(settings, tables, rows),
                 buffer_pool: subject.buffer_pool,
             };
-            ourselves(child::LOAD, &serde_json::to_string(&order)?, None, PATIENCE)?;
+            let order = serde_json::to_string(&order)?;
+            let changed = subject.begin_loading(fast)?;
+            ourselves(child::LOAD, &order, None, PATIENCE)?;
+            subject.end_loading(changed)?;
         }
     }
     subject.answers(tables, rows)?;

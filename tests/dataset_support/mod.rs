@@ -6,6 +6,9 @@
     reason = "a test may fail by panic"
 )]
 
+#[allow(dead_code, reason = "not every test looks at rows")]
+pub(crate) mod documented;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,7 +25,13 @@ use mysql::prelude::Queryable;
 use crate::support::{Kind, Server};
 
 /// A server whose data is thrown away: it need not be safe.
+#[allow(dead_code, reason = "some tests have options of their own")]
 pub(crate) fn start(kind: Kind) -> Server {
+    start_with(kind, &[])
+}
+
+/// The same with more options.
+pub(crate) fn start_with(kind: Kind, more: &[&str]) -> Server {
     let mut options = vec![
         "--innodb-buffer-pool-size=64M",
         "--innodb-flush-log-at-trx-commit=0",
@@ -32,6 +41,7 @@ pub(crate) fn start(kind: Kind) -> Server {
     if kind == Kind::MySql {
         options.push("--sync-binlog=0");
     }
+    options.extend(more);
     Server::start(kind, &options)
 }
 
@@ -56,7 +66,25 @@ pub(crate) fn value(server: &Server, sql: &str) -> String {
     value.flatten().unwrap_or_else(|| "NULL".to_owned())
 }
 
+fn ladder() -> Ladder {
+    Ladder {
+        workloads: Vec::new(),
+        steps: vec![Step::Threads(2), Step::Threads(5)],
+        open: None,
+        discard: Span(Duration::ZERO),
+        measure: Span(Duration::from_secs(1)),
+        until_steady: None,
+        events: None,
+        interval: Span(Duration::from_secs(1)),
+        repeats: 1,
+        reference: true,
+        refine: false,
+        refine_budget: Span::default(),
+    }
+}
+
 /// A plan with 3 tables of `rows` rows in `database`.
+#[allow(clippy::too_many_lines, reason = "a plan has that many keys")]
 pub(crate) fn plan(database: &str, rows: u64) -> Plan {
     Plan {
         name: "test".to_owned(),
@@ -89,8 +117,11 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
             tables: 3,
             size: DataSize::Rows(rows),
             load_threads: 3,
+            load_rate: None,
+            binlog: None,
             reset: Reset::PerVariant,
             existing: false,
+            change_existing: false,
             keep: false,
             auto_inc: true,
             secondary_index: true,
@@ -106,20 +137,7 @@ pub(crate) fn plan(database: &str, rows: u64) -> Plan {
             settle: Span(Duration::ZERO),
             threads: 1,
         },
-        ladder: Ladder {
-            workloads: Vec::new(),
-            steps: vec![Step::Threads(2), Step::Threads(5)],
-            open: None,
-            discard: Span(Duration::ZERO),
-            measure: Span(Duration::from_secs(1)),
-            until_steady: None,
-            events: None,
-            interval: Span(Duration::from_secs(1)),
-            repeats: 1,
-            reference: true,
-            refine: false,
-            refine_budget: Span::default(),
-        },
+        ladder: ladder(),
         access: Access {
             distribution: Distribution::Uniform,
         },

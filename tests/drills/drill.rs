@@ -73,13 +73,17 @@ impl Found {
         ladder.bottleneck.iter().chain(&ladder.beyond).collect()
     }
 
-    /// The cause is named first, at the knee or beyond it. On a machine that others keep busy they are
-    /// named first, and rightly: then the cause must stand beside them.
+    /// The cause is named first, at the knee or beyond it. On a machine that others keep busy they stand
+    /// first, and rightly: then the cause must stand beside them.
     #[track_caller]
     pub(crate) fn names(&self, cause: Cause) -> &Bottleneck {
+        let crowded = |b: &Bottleneck| {
+            b.evidence
+                .iter()
+                .any(|e| e.cause == Cause::OtherProcesses && e.met == Some(true))
+        };
         let named = |b: &&&Bottleneck| {
-            b.primary == cause
-                || (b.primary == Cause::OtherProcesses && b.contributing.contains(&cause))
+            b.primary == cause || (crowded(b) && b.contributing.contains(&cause))
         };
         let all = self.bottlenecks();
         match all.iter().find(named) {

@@ -36,7 +36,7 @@ fn slow_flushes_are_the_log() {
 fn a_tiny_redo_log_is_checkpoints() {
     for binary in servers::servers() {
         let lab = Lab::new();
-        let Some(slow) = slow_io(&lab, &binary, 15, 0) else {
+        let Some(slow) = slow_io(&lab, &binary, 30, 0) else {
             return;
         };
         let options = if servers::is_mariadb(&binary) {

@@ -119,9 +119,12 @@ restart = true"#,
                 "no flush",
                 "no flush",
                 "larger pool",
-                "larger pool"
+                "larger pool",
+                // Once more, so that drift shows.
+                "baseline"
             ]
         );
+        assert_eq!(cells[6]["kind"], "reference");
         assert!(
             cells.iter().all(|c| c["status"] == "completed"),
             "{cells:#?}"

@@ -22,6 +22,7 @@ fn column(starts: &[serde_json::Value], name: &str) -> Vec<String> {
 const WRITERS: &str = r#"workloads = ["oltp_write_only"]
 threads = [1, 2]
 measure = "600ms"
+reference = false
 
 [[variant]]
 name = "A"
@@ -65,7 +66,11 @@ fn data_is_kept_between_runs_and_put_back_between_variants() {
             (r" +\n", "\n"),
             (r"  +", "  "),
         ]}, {
-            insta::assert_snapshot!(list, @"");
+            insta::assert_snapshot!(list, @r"
+             size  made  last used  data
+             [size]  [time]  [time]  [version]: standard version=1 database=capbench tables=2 size=1000 rows seed=42 engine=innodb auto_inc=true index=true secondary=false k=uniform
+            [size] of at most [size] in [cache]
+            ");
         });
         let second = lab.run(&["plan.toml", "--out", "second"]).expect(0);
         second.says("(kept from an earlier run)");

@@ -1,5 +1,10 @@
 //! What tests of the load engine need on a server: an account without rights, tables, counters.
 
+#![allow(dead_code, reason = "not every test file uses every helper")]
+
+pub(crate) mod cells;
+pub(crate) mod proxy;
+
 use mysql::Conn;
 use mysql::prelude::Queryable;
 

@@ -90,7 +90,7 @@ prop_compose! {
 
 prop_compose! {
     fn any_sample()(at in finite(), values in prop::collection::btree_map("[ -~]{1,10}", finite(), 0..4)) -> Sample {
-        Sample { at, values }
+        Sample { at, values: values.into() }
     }
 }
 

@@ -154,6 +154,15 @@ fn variables() -> BTreeMap<String, String> {
     .collect()
 }
 
+fn raised_limit() -> AppliedSetting {
+    AppliedSetting {
+        name: "max_connections".into(),
+        before: Some("151".into()),
+        asked: "400".into(),
+        took: Some("400".into()),
+    }
+}
+
 /// A run without cells.
 pub(crate) fn run() -> Run {
     Run {
@@ -197,12 +206,7 @@ pub(crate) fn run() -> Run {
             load_seconds: Some(41.5),
             origin: "loaded".into(),
         }),
-        settings: vec![AppliedSetting {
-            name: "max_connections".into(),
-            before: Some("151".into()),
-            asked: "400".into(),
-            took: Some("400".into()),
-        }],
+        settings: vec![raised_limit()],
         variants: vec![VariantRecord {
             name: "baseline".into(),
             settings: Vec::new(),

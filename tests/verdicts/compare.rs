@@ -10,6 +10,8 @@ use capbench::store::{Place, Store};
 
 use crate::runs::{LADDER, cell, level, run};
 
+type Change = fn(&mut Run);
+
 /// Five passes of the ladder, `factor` faster.
 fn measured(factor: f64) -> Run {
     let mut cells = Vec::new();
@@ -156,7 +158,7 @@ fn a_run_that_cannot_be_relied_on_is_not_compared_as_if_it_could() {
 #[test]
 fn each_kind_of_difference_is_named() {
     let first = measured(1.0);
-    let changes: [(Part, fn(&mut Run)); 9] = [
+    let changes: [(Part, Change); 9] = [
         (Part::Tool, |r| r.tool = "9.9.9".to_owned()),
         (Part::Plan, |r| r.seed = 1),
         (Part::Plan, |r| {
@@ -167,7 +169,7 @@ fn each_kind_of_difference_is_named() {
         (Part::Workload, |r| r.protocol = "text".to_owned()),
         (Part::Dataset, |r| r.dataset = None),
         (Part::Server, |r| {
-            r.server.as_mut().unwrap().tls = "none".to_owned()
+            r.server.as_mut().unwrap().tls = "none".to_owned();
         }),
         (Part::Host, |r| r.host.name = "elsewhere".to_owned()),
     ];

@@ -32,7 +32,7 @@ fn decided(findings: &Findings) -> &capbench::analysis::Comparison {
     findings.comparisons.iter().find(|c| c.deciding).unwrap()
 }
 
-/// flush_log_at_trx_commit 1→0 and the flush method together: TPS 263→485.
+/// `flush_log_at_trx_commit` 1→0 and the flush method together: TPS 263→485.
 #[test]
 fn two_changes_at_once_explain_nothing() {
     let run = compared(

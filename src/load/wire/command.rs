@@ -73,34 +73,52 @@ pub(crate) struct Execute {
     at: usize,
 }
 
+/// What all executions of a statement have in common, made once.
+#[derive(Debug)]
+pub(crate) struct Executable {
+    /// Header, command, number of the statement (both still open), flags, no parameter is NULL, no types.
+    start: Vec<u8>,
+    types: Vec<u8>,
+}
+
+impl Executable {
+    /// `texts` says for each parameter whether it is text (else a 64-bit integer).
+    pub(crate) fn new(texts: impl ExactSizeIterator<Item = bool>) -> Self {
+        // No cursor; iteration count, always 1.
+        let mut start = vec![0, 0, 0, 0, COM_STMT_EXECUTE, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+        if texts.len() > 0 {
+            start.resize(start.len() + texts.len().div_ceil(8) + 1, 0);
+        }
+        let kind = |text| if text { TYPE_VAR_STRING } else { TYPE_LONGLONG };
+        Self {
+            start,
+            types: texts.flat_map(|text| [kind(text), 0]).collect(),
+        }
+    }
+}
+
 impl Execute {
-    /// Writes all but the values. `texts` says for each parameter whether it is text (else a 64-bit integer).
+    /// Writes all but the values.
+    #[inline]
     pub(crate) fn start(
         out: &mut Vec<u8>,
+        statement: &Executable,
         id: u32,
-        texts: impl ExactSizeIterator<Item = bool>,
         bind_types: bool,
     ) -> Self {
-        let at = start(out);
-        out.push(COM_STMT_EXECUTE);
-        out.extend_from_slice(&id.to_le_bytes());
-        // No cursor; iteration count, always 1.
-        out.extend_from_slice(&[0, 1, 0, 0, 0]);
-        let parameters = texts.len();
-        if parameters > 0 {
-            out.resize(out.len() + parameters.div_ceil(8), 0);
-            out.push(u8::from(bind_types));
-            if bind_types {
-                for text in texts {
-                    let kind = if text { TYPE_VAR_STRING } else { TYPE_LONGLONG };
-                    out.extend_from_slice(&[kind, 0]);
-                }
-            }
+        let at = out.len();
+        out.extend_from_slice(&statement.start);
+        out[at + 5..at + 9].copy_from_slice(&id.to_le_bytes());
+        if bind_types && !statement.types.is_empty() {
+            let last = out.len() - 1;
+            out[last] = 1;
+            out.extend_from_slice(&statement.types);
         }
         Self { at }
     }
 
     /// Completes the packet after all values.
+    #[inline]
     pub(crate) fn finish(self, out: &mut Vec<u8>) {
         finish(out, self.at, 0);
     }
@@ -133,7 +151,8 @@ mod tests {
     #[test]
     fn execute_binds_types_only_when_asked() {
         let mut out = Vec::new();
-        let execute = Execute::start(&mut out, 7, [false, true].into_iter(), true);
+        let statement = Executable::new([false, true].into_iter());
+        let execute = Execute::start(&mut out, &statement, 7, true);
         Execute::integer(&mut out, -2);
         Execute::text(&mut out, |out| out.extend_from_slice(b"ab"));
         execute.finish(&mut out);
@@ -146,7 +165,7 @@ mod tests {
         assert_eq!(out, expected);
 
         let mut again = Vec::new();
-        let execute = Execute::start(&mut again, 7, [false, true].into_iter(), false);
+        let execute = Execute::start(&mut again, &statement, 7, false);
         execute.finish(&mut again);
         assert_eq!(again, [12, 0, 0, 0, 0x17, 7, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]);
     }

@@ -34,7 +34,13 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
+    /// Whether a packet is under way.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+
     /// The next complete packet; `None`: all of `input` is consumed and more is needed.
+    #[inline]
     pub(crate) fn next<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Option<Packet<'a>> {
         if !self.open
             && let [a, b, c, sequence, rest @ ..] = *input

@@ -7,10 +7,12 @@
 mod command;
 mod error;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod login;
 mod reply;
 
-pub(crate) use command::{Execute, close, prepare, query, quit};
+pub(crate) use command::{Executable, Execute, close, prepare, query, quit};
 pub use error::{ServerError, WireError};
 pub(crate) use login::{Encrypt, Login, LoginConfig, LoginStep};
 pub(crate) use reply::{Answer, Wire};

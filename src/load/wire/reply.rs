@@ -25,7 +25,7 @@ pub(crate) enum Answer {
         parameters: u16,
     },
     /// The server refused.
-    Refused(ServerError),
+    Refused(Box<ServerError>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,19 +33,28 @@ enum State {
     /// No command is out.
     Idle,
     First,
-    Columns(u64),
+    /// Column definitions, [`Reply::left`] of them.
+    Columns,
     ColumnsEnd,
     Rows,
     PrepareFirst,
-    /// Definitions of parameters, then of columns, still to come, the end packets included.
-    Definitions(u32),
+    /// Definitions of parameters, then of columns, [`Reply::left`] of them, the end packets included.
+    Definitions,
 }
 
 /// One connection's reading side after login.
 #[derive(Debug)]
 pub(crate) struct Wire {
     frames: Frames,
+    reply: Reply,
+}
+
+/// The answer under way. Beside the frames, since a packet may borrow from them.
+#[derive(Debug)]
+struct Reply {
     state: State,
+    /// Definitions still to come.
+    left: u64,
     /// `CLIENT_DEPRECATE_EOF`: no EOF after column definitions, and an OK packet ends the rows.
     deprecate_eof: bool,
     /// `MariaDB`'s cached metadata: a flag says whether column definitions follow.
@@ -61,26 +70,52 @@ impl Wire {
     pub(crate) fn new(frames: Frames, session: Session) -> Self {
         Self {
             frames,
-            state: State::Idle,
-            deprecate_eof: session.deprecate_eof,
-            cache_metadata: session.cache_metadata,
-            sequence: 0,
-            result_set: false,
-            affected: 0,
-            prepared: (0, 0),
+            reply: Reply {
+                state: State::Idle,
+                left: 0,
+                deprecate_eof: session.deprecate_eof,
+                cache_metadata: session.cache_metadata,
+                sequence: 0,
+                result_set: false,
+                affected: 0,
+                prepared: (0, 0),
+            },
         }
     }
 
     /// A query or an execute was sent.
+    #[inline]
     pub(crate) fn expect_result(&mut self) {
-        self.expect(State::First);
+        self.reply.expect(State::First);
     }
 
     /// A prepare was sent.
     pub(crate) fn expect_prepared(&mut self) {
-        self.expect(State::PrepareFirst);
+        self.reply.expect(State::PrepareFirst);
     }
 
+    /// Reads on. `Ok(None)`: all of `input` is consumed and the answer is not complete.
+    ///
+    /// # Errors
+    /// [`WireError`]; the connection is then out of step and of no more use. An error packet that no
+    /// command asked for (a server that says good-bye) is [`WireError::Server`].
+    #[inline]
+    pub(crate) fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Answer>, WireError> {
+        loop {
+            if self.reply.state == State::Rows && !self.frames.is_open() {
+                self.reply.skip_rows(input);
+            }
+            let Some(packet) = self.frames.next(input) else {
+                return Ok(None);
+            };
+            if let Some(answer) = self.reply.packet(packet)? {
+                return Ok(Some(answer));
+            }
+        }
+    }
+}
+
+impl Reply {
     fn expect(&mut self, state: State) {
         debug_assert_eq!(self.state, State::Idle, "one command at a time");
         self.state = state;
@@ -89,60 +124,27 @@ impl Wire {
         self.affected = 0;
     }
 
-    /// Reads on. `Ok(None)`: all of `input` is consumed and the answer is not complete.
-    ///
-    /// # Errors
-    /// [`WireError`]; the connection is then out of step and of no more use. An error packet that no
-    /// command asked for (a server that says good-bye) is [`WireError::Server`].
-    pub(crate) fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Answer>, WireError> {
-        let mut bytes = *input;
-        while let Some(packet) = self.frames.next(&mut bytes) {
-            let first = packet.head.first().copied();
-            // The common case, rows: only the end and an error stand out.
-            if self.state == State::Rows && !matches!(first, Some(0xfe | 0xff) | None) {
-                if packet.sequence == self.sequence {
-                    self.sequence = self.sequence.wrapping_add(1);
-                    continue;
-                }
-                if packet.len < MAX_PAYLOAD {
-                    return Err(WireError::Sequence {
-                        expected: self.sequence,
-                        got: packet.sequence,
-                    });
-                }
+    /// Passes over rows that are in `input` as a whole: nearly all bytes that a server sends. What stands
+    /// out (the end, an error, a packet that is cut, long or out of order) is left for [`Reply::packet`].
+    #[inline]
+    fn skip_rows(&mut self, input: &mut &[u8]) {
+        while let [a, b, c, sequence, payload @ ..] = *input {
+            let len = usize::from(*a) | usize::from(*b) << 8 | usize::from(*c) << 16;
+            if len >= MAX_PAYLOAD
+                || *sequence != self.sequence
+                || payload.first().is_none_or(|first| *first >= 0xfe)
+            {
+                return;
             }
-            let answer = Reader {
-                state: &mut self.state,
-                deprecate_eof: self.deprecate_eof,
-                cache_metadata: self.cache_metadata,
-                sequence: &mut self.sequence,
-                result_set: &mut self.result_set,
-                affected: &mut self.affected,
-                prepared: &mut self.prepared,
-            }
-            .packet(packet)?;
-            if answer.is_some() {
-                *input = bytes;
-                return Ok(answer);
-            }
+            let (1.., Some(rest)) = (len, payload.get(len..)) else {
+                return;
+            };
+            self.sequence = self.sequence.wrapping_add(1);
+            *input = rest;
         }
-        *input = bytes;
-        Ok(None)
     }
-}
 
-/// The fields of [`Wire`] beside the one that the packet borrows from.
-struct Reader<'a> {
-    state: &'a mut State,
-    deprecate_eof: bool,
-    cache_metadata: bool,
-    sequence: &'a mut u8,
-    result_set: &'a mut bool,
-    affected: &'a mut u64,
-    prepared: &'a mut (u32, u16),
-}
-
-impl Reader<'_> {
+    #[inline]
     fn packet(&mut self, packet: Packet<'_>) -> Result<Option<Answer>, WireError> {
         let &first = packet
             .head
@@ -150,71 +152,81 @@ impl Reader<'_> {
             .ok_or(WireError::Malformed("empty packet"))?;
         // Row data never starts with 0xFF, neither as text (no length starts so) nor binary (0x00).
         if first == 0xff {
-            let error = ServerError::parse(packet.head)?;
-            if *self.state == State::Idle {
-                return Err(WireError::Server(error));
-            }
-            *self.state = State::Idle;
-            return Ok(Some(Answer::Refused(error)));
+            return self.refused(packet).map(Some);
         }
-        if *self.state == State::Idle {
+        if self.state == State::Idle {
             return Err(WireError::Unexpected(first));
         }
         self.count(packet)?;
-        match *self.state {
+        match self.state {
             State::Idle => Ok(None),
             State::First => self.first(packet, first),
-            State::Columns(left) => {
-                *self.state = match (left, self.deprecate_eof) {
-                    (2.., _) => State::Columns(left - 1),
-                    (_, false) => State::ColumnsEnd,
-                    (_, true) => State::Rows,
-                };
+            State::Columns => {
+                self.left = self.left.saturating_sub(1);
+                if self.left == 0 {
+                    self.state = if self.deprecate_eof {
+                        State::Rows
+                    } else {
+                        State::ColumnsEnd
+                    };
+                }
                 Ok(None)
             }
             State::ColumnsEnd => {
                 if first != 0xfe || packet.len >= 9 {
                     return Err(WireError::Malformed("end of column definitions"));
                 }
-                *self.state = State::Rows;
+                self.state = State::Rows;
                 Ok(None)
             }
             State::Rows => self.row(packet, first),
             State::PrepareFirst => self.prepared(packet, first),
-            State::Definitions(left) => {
-                if left > 1 {
-                    *self.state = State::Definitions(left - 1);
-                    return Ok(None);
-                }
-                Ok(Some(self.prepare_done()))
+            State::Definitions => {
+                self.left = self.left.saturating_sub(1);
+                Ok((self.left == 0).then(|| self.prepare_done()))
             }
         }
     }
 
+    #[cold]
+    fn refused(&mut self, packet: Packet<'_>) -> Result<Answer, WireError> {
+        let error = ServerError::parse(packet.head)?;
+        if self.state == State::Idle {
+            return Err(WireError::Server(error));
+        }
+        self.state = State::Idle;
+        Ok(Answer::Refused(Box::new(error)))
+    }
+
     fn count(&mut self, packet: Packet<'_>) -> Result<(), WireError> {
-        // A packet in several parts raises the number by as many.
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "numbers wrap at 256 by definition"
-        )]
-        let expected = self.sequence.wrapping_add((packet.len / MAX_PAYLOAD) as u8);
+        let mut expected = self.sequence;
+        if packet.len >= MAX_PAYLOAD {
+            // A packet in several parts raises the number by as many.
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "numbers wrap at 256 by definition"
+            )]
+            let parts = (packet.len / MAX_PAYLOAD) as u8;
+            expected = expected.wrapping_add(parts);
+        }
         if packet.sequence != expected {
             return Err(WireError::Sequence {
                 expected,
                 got: packet.sequence,
             });
         }
-        *self.sequence = expected.wrapping_add(1);
+        self.sequence = expected.wrapping_add(1);
         Ok(())
     }
 
+    #[inline]
     fn first(&mut self, packet: Packet<'_>, first: u8) -> Result<Option<Answer>, WireError> {
         match first {
             0x00 => {
                 let mut body = &packet.head[1..];
                 let affected = length(&mut body).ok_or(WireError::Malformed("OK packet"))?;
                 length(&mut body).ok_or(WireError::Malformed("OK packet"))?;
-                *self.affected += affected;
+                self.affected += affected;
                 Ok(self.end(body))
             }
             0xfb => Err(WireError::LocalInfile),
@@ -223,10 +235,11 @@ impl Reader<'_> {
                 let columns = length(&mut body)
                     .filter(|&n| n > 0)
                     .ok_or(WireError::Malformed("column count"))?;
-                *self.result_set = true;
+                self.result_set = true;
+                self.left = columns;
                 let follow = !self.cache_metadata || body.first() != Some(&0);
-                *self.state = match (follow, self.deprecate_eof) {
-                    (true, _) => State::Columns(columns),
+                self.state = match (follow, self.deprecate_eof) {
+                    (true, _) => State::Columns,
                     (false, true) => State::Rows,
                     (false, false) => State::ColumnsEnd,
                 };
@@ -235,6 +248,7 @@ impl Reader<'_> {
         }
     }
 
+    #[inline]
     fn row(&mut self, packet: Packet<'_>, first: u8) -> Result<Option<Answer>, WireError> {
         // 0xFE also starts a text row whose first value has 16 MiB or more; the length tells.
         if first != 0xfe || packet.len >= MAX_PAYLOAD || (!self.deprecate_eof && packet.len >= 9) {
@@ -253,17 +267,18 @@ impl Reader<'_> {
     }
 
     /// `status` starts with the status flags.
+    #[inline]
     fn end(&mut self, status: &[u8]) -> Option<Answer> {
         if let [low, high, ..] = status
             && u16::from_le_bytes([*low, *high]) & MORE_RESULTS != 0
         {
-            *self.state = State::First;
+            self.state = State::First;
             return None;
         }
-        *self.state = State::Idle;
+        self.state = State::Idle;
         Some(Answer::Done {
-            result_set: *self.result_set,
-            affected: *self.affected,
+            result_set: self.result_set,
+            affected: self.affected,
         })
     }
 
@@ -279,7 +294,7 @@ impl Reader<'_> {
         }
         let columns = u32::from(u16::from_le_bytes([*c0, *c1]));
         let parameters = u16::from_le_bytes([*p0, *p1]);
-        *self.prepared = (u32::from_le_bytes([*a, *b, *c, *d]), parameters);
+        self.prepared = (u32::from_le_bytes([*a, *b, *c, *d]), parameters);
         let end = u32::from(!self.deprecate_eof);
         let mut left = 0;
         for definitions in [u32::from(parameters), columns] {
@@ -290,12 +305,12 @@ impl Reader<'_> {
         if left == 0 {
             return Ok(Some(self.prepare_done()));
         }
-        *self.state = State::Definitions(left);
+        (self.state, self.left) = (State::Definitions, u64::from(left));
         Ok(None)
     }
 
     fn prepare_done(&mut self) -> Answer {
-        *self.state = State::Idle;
+        self.state = State::Idle;
         Answer::Prepared {
             id: self.prepared.0,
             parameters: self.prepared.1,

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::command::{finish, start};
+use super::fuzz::survive;
 use super::login::{Encrypt, Login, LoginConfig, LoginStep};
 use super::{Answer, ServerError, Wire, WireError};
 use crate::target::Secret;
@@ -218,11 +219,11 @@ fn answers_survive_any_cut() {
         result_set,
         affected,
     };
-    let refused = Answer::Refused(ServerError {
+    let refused = Answer::Refused(Box::new(ServerError {
         code: 1213,
         state: Some("40001".into()),
         message: "Deadlock".into(),
-    });
+    }));
     for kind in [Kind::MySql, Kind::Old, Kind::MariaDb] {
         let mut conversations = vec![
             (packets(1, &[OK]), done(false, 0)),
@@ -368,44 +369,6 @@ fn a_connection_out_of_step_is_noticed() {
         ask(&mut wire, &[&packets(1, &[b"\xfb/etc/passwd"])]),
         Err(WireError::LocalInfile)
     );
-}
-
-/// Feeds anything; returns when it is used up or refused. Must not panic or hang.
-fn survive(bytes: &[u8], cut: usize) {
-    let cut = cut.min(bytes.len());
-    for encrypt in [Encrypt::Never, Encrypt::IfOffered] {
-        let _ = log_in(encrypt, false, bytes, cut);
-    }
-    for kind in [Kind::MySql, Kind::Old, Kind::MariaDb] {
-        for prepare in [false, true] {
-            let mut wire = session(kind);
-            for piece in [&bytes[..cut], &bytes[cut..]] {
-                let mut input = piece;
-                let mut expecting = false;
-                while !input.is_empty() {
-                    if !expecting {
-                        if prepare {
-                            wire.expect_prepared();
-                        } else {
-                            wire.expect_result();
-                        }
-                        expecting = true;
-                    }
-                    match wire.feed(&mut input) {
-                        Ok(Some(_)) => expecting = false,
-                        Ok(None) => {}
-                        Err(_) => return,
-                    }
-                }
-                if expecting {
-                    // The next piece goes on with the same answer.
-                    let mut rest = &bytes[cut..];
-                    let _ = wire.feed(&mut rest);
-                    break;
-                }
-            }
-        }
-    }
 }
 
 /// Inputs that once were trouble, and one of each kind of packet; files of `tests/fuzz/wire`.

@@ -98,7 +98,9 @@ fn parts(cell: &CellRecord) -> Vec<SoakPartView> {
             let seconds: f64 = part.iter().map(|i| i.seconds()).sum();
             let done: u64 = part.iter().map(|i| i.done).sum();
             let mut latency = Latency::new();
-            part.iter().for_each(|i| latency.merge(&i.latency));
+            for interval in part {
+                latency.merge(&interval.latency);
+            }
             let (from, to) = (
                 part.first().map_or(0.0, |i| i.start) - start,
                 part.last().map_or(0.0, |i| i.end) - start,

@@ -294,7 +294,7 @@ pub(super) fn definitions(run: &Run) -> Vec<Pair> {
         ),
         Pair::new(
             "Verdict",
-            "Valid, suspect (shown and used, lowers confidence) or invalid (enters no fit, mean or recommendation). V1 ran to its end; V2 clients connected; V3 failed transactions; V4 Little's law; V5 stalls; V6 steady; V7 load machine and settings.",
+            "Valid, suspect (shown and used, lowers confidence) or invalid (enters no fit, mean or recommendation). V1 ran to its end; V2 clients connected; V3 failed transactions; V4 Little's law; V5 stalls; V6 steady; V7 load machine, other processes on it, and settings.",
         ),
         Pair::new(
             "Knee",
