@@ -1,5 +1,6 @@
 //! One cell measured: load, probes on its clock, and what differed around it.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,24 +44,15 @@ impl Session<'_> {
             Span(Duration::from_secs(left.as_secs()))
         ));
         let blank = |status, reason| cell::blank(plan, cell, status, reason);
-        let before = match self.server.variables() {
-            Ok(variables) => variables,
+        let (before, found) = match self.look(program)? {
+            Ok(seen) => seen,
             Err(error) => {
                 self.terminal
                     .warn(format_args!("[{}] {}: {error}", label.position, label.text));
                 return Ok(blank(CellStatus::Failed, Some(reason(&error.to_string()))));
             }
         };
-        self.before_load(program)?;
         let began = Instant::now();
-        let found = match self.server.fingerprint(&plan.target.database) {
-            Ok(found) => found,
-            Err(error) => {
-                self.terminal
-                    .warn(format_args!("[{}] {}: {error}", label.position, label.text));
-                return Ok(blank(CellStatus::Failed, Some(reason(&error.to_string()))));
-            }
-        };
         let mut spec = cell::spec(
             plan,
             self.server.load_endpoint(),
@@ -152,6 +144,20 @@ impl Session<'_> {
         Ok(record)
     }
 
+    /// The settings and all else that a cell finds, its data made ready.
+    fn look(
+        &mut self,
+        program: &Program,
+    ) -> Result<Result<(BTreeMap<String, String>, Fingerprint), TargetError>, SessionError> {
+        let variables = match self.server.variables() {
+            Ok(variables) => variables,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.before_load(program)?;
+        let found = self.server.fingerprint(&self.plan.target.database);
+        Ok(found.map(|found| (variables, found)))
+    }
+
     /// What else differed around a cell, into its record.
     fn compare(
         &mut self,
@@ -192,9 +198,7 @@ impl Session<'_> {
                 before,
                 after,
             )),
-            _ => self.missing(
-                "rows written by the server: the account lacks the PROCESS privilege".to_owned(),
-            ),
+            _ => self.missing("rows that the server wrote: its counters cannot be read".to_owned()),
         }
     }
 
