@@ -10,6 +10,7 @@ use super::guard::{HostCpu, Watch};
 use super::sentinel::Sentinel;
 use super::written::astray;
 use super::{Session, SessionError};
+use crate::load::LoadSpec;
 use crate::matrix::Cell;
 use crate::plan::{Plan, Risk};
 use crate::probe;
@@ -24,6 +25,22 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 impl Session<'_> {
     pub(super) fn rows(&self) -> u64 {
         self.run.dataset.as_ref().map_or(0, |facts| facts.rows)
+    }
+
+    /// What the load engine is asked to do; a soak has a length of its own.
+    fn spec(&self, cell: &Cell, program: &Program) -> LoadSpec {
+        let mut spec = cell::spec(
+            self.plan,
+            self.server.load_endpoint(),
+            self.rows(),
+            program,
+            cell.step,
+        );
+        if let (CellKind::Soak, Some(soak)) = (cell.kind, &self.plan.soak) {
+            spec.measure = soak.duration.0;
+            spec.events = None;
+        }
+        spec
     }
 
     /// Measures one cell. Whatever goes wrong inside it ends up in its record.
@@ -61,17 +78,7 @@ impl Session<'_> {
                 return Ok(blank(CellStatus::Failed, Some(reason(&error.to_string()))));
             }
         };
-        let mut spec = cell::spec(
-            plan,
-            self.server.load_endpoint(),
-            self.rows(),
-            program,
-            cell.step,
-        );
-        if let (CellKind::Soak, Some(soak)) = (cell.kind, &plan.soak) {
-            spec.measure = soak.duration.0;
-            spec.events = None;
-        }
+        let spec = self.spec(cell, program);
         // A soak has its length from the plan: what it looks for is what does not stay steady.
         let extension = Extension::of(&plan.ladder).filter(|_| cell.kind != CellKind::Soak);
         let digests_before = self.digests();
