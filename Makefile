@@ -29,7 +29,7 @@ verdicts: ## A/A and A/B runs on real servers: false alarms, and whether +5 % is
 	@sh tests/servers/need.sh mariadb
 	$(CARGO) test --locked --test verdicts -- --ignored --nocapture
 
-bench: ## capbench against sysbench on private servers; writes docs/performance.md (about an hour and a half)
+bench: ## capbench against sysbench on private servers; writes docs/performance.md (about 40 minutes; BENCH="--help" shows the options)
 	@sh tests/servers/need.sh mariadb
 	@sh tests/servers/sysbench.sh
 	$(CARGO) bench --locked --bench bench -- --write docs/performance.md $(BENCH)
