@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use super::cell::{self, CellObserver, Label};
 use super::comparable::{differences, disturbed, lost};
 use super::extend::Extension;
-use super::guard::{HostCpu, Watch};
+use super::guard::{ServerCpu, Watch};
 use super::sentinel::Sentinel;
 use super::written::astray;
 use super::{Session, SessionError};
+use crate::load::LoadSpec;
 use crate::matrix::Cell;
 use crate::plan::{Plan, Risk};
 use crate::probe::{self, remote::Busy};
@@ -43,54 +44,33 @@ impl Session<'_> {
             Span(Duration::from_secs(left.as_secs()))
         ));
         let blank = |status, reason| cell::blank(plan, cell, status, reason);
+        let terminal = self.terminal;
+        let unread = |error: TargetError| {
+            terminal.warn(format_args!("[{}] {}: {error}", label.position, label.text));
+            Ok(blank(CellStatus::Failed, Some(reason(&error.to_string()))))
+        };
         let before = match self.server.variables() {
             Ok(variables) => variables,
-            Err(error) => {
-                self.terminal
-                    .warn(format_args!("[{}] {}: {error}", label.position, label.text));
-                return Ok(blank(CellStatus::Failed, Some(reason(&error.to_string()))));
-            }
+            Err(error) => return unread(error),
         };
         self.before_load(program)?;
         let began = Instant::now();
         let found = match self.server.fingerprint(&plan.target.database) {
             Ok(found) => found,
-            Err(error) => {
-                self.terminal
-                    .warn(format_args!("[{}] {}: {error}", label.position, label.text));
-                return Ok(blank(CellStatus::Failed, Some(reason(&error.to_string()))));
-            }
+            Err(error) => return unread(error),
         };
-        let mut spec = cell::spec(
-            plan,
-            self.server.load_endpoint(),
-            self.rows(),
-            program,
-            cell.step,
-        );
-        if let (CellKind::Soak, Some(soak)) = (cell.kind, &plan.soak) {
-            spec.measure = soak.duration.0;
-            spec.events = None;
-        }
+        let spec = self.spec(cell, program);
         // A soak has its length from the plan: what it looks for is what does not stay steady.
         let extension = Extension::of(&plan.ladder).filter(|_| cell.kind != CellKind::Soak);
         let digests_before = self.digests();
-        let busy = Busy::default();
-        let recorder = Mutex::new(self.recorder(&busy));
+        let cpu = ServerCpu::new(self.server.identity().local);
+        let server_cpu = || cpu.now();
+        let recorder = Mutex::new(self.recorder(&cpu.there));
         let released = |at: Instant| {
             recorder
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .released(at);
-        };
-        let host = Mutex::new(HostCpu::new(self.server.identity().local));
-        // The probe on the server's own host knows better than this one.
-        let server_cpu = || {
-            busy.latest().or_else(|| {
-                host.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .since_last()
-            })
         };
         let admin = self.server.admin_endpoint().clone();
         let sentinel = Sentinel::start(&plan.guard, self.server);
@@ -196,6 +176,22 @@ impl Session<'_> {
                 "rows written by the server: the account lacks the PROCESS privilege".to_owned(),
             ),
         }
+    }
+
+    /// What the load engine is asked to do in a cell; a soak has its own length.
+    fn spec(&self, cell: &Cell, program: &Program) -> LoadSpec {
+        let mut spec = cell::spec(
+            self.plan,
+            self.server.load_endpoint(),
+            self.rows(),
+            program,
+            cell.step,
+        );
+        if let (CellKind::Soak, Some(soak)) = (cell.kind, &self.plan.soak) {
+            spec.measure = soak.duration.0;
+            spec.events = None;
+        }
+        spec
     }
 
     /// Probes of server and hosts for one cell. A server that gives no connection for it is said to be
