@@ -1,13 +1,11 @@
 //! Limits that end a ladder while it runs.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::ZonedDateTime;
 
 use crate::plan::Guard;
-use crate::probe::remote::Busy;
 use crate::record::{Interval, Latency, Phase};
 use crate::units::{Ratio, Span};
 
@@ -130,34 +128,6 @@ pub fn outside_window(guard: &Guard, now: &ZonedDateTime) -> Option<String> {
             to % 60
         )
     })
-}
-
-/// CPU use of the server's host while a cell runs.
-#[derive(Debug)]
-pub(super) struct ServerCpu {
-    /// By the probe on that host, where there is one: it knows better than this host.
-    pub(super) there: Busy,
-    here: Mutex<HostCpu>,
-}
-
-impl ServerCpu {
-    /// Nothing seen yet; `local`: the server runs on this host.
-    pub(super) fn new(local: bool) -> Self {
-        Self {
-            there: Busy::default(),
-            here: Mutex::new(HostCpu::new(local)),
-        }
-    }
-
-    /// Since the last look.
-    pub(super) fn now(&self) -> Option<Ratio> {
-        self.there.latest().or_else(|| {
-            self.here
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .since_last()
-        })
-    }
 }
 
 /// CPU use of the host between two looks; `None` when the server runs elsewhere or nothing can be read.

@@ -9,6 +9,7 @@
 
 mod findings;
 mod large;
+mod large_run;
 mod recorded;
 mod render;
 mod seen;
