@@ -112,7 +112,7 @@ impl Diagnosis<'_> {
     /// the load machine take it. Clients that are in the server say that it is the server's load.
     fn starved(&mut self) -> bool {
         let signals = self.step.signals;
-        let (Some(wanted), Some(waited)) = (signals.self_wanted, signals.self_waited) else {
+        let (Some(wanted), Some(idle)) = (signals.self_wanted, signals.self_waited) else {
             return false;
         };
         let few = self.clients() >= MANY_CLIENTS
@@ -122,7 +122,7 @@ impl Diagnosis<'_> {
         // On a host that both share, whoever takes the CPU takes it from the server as well, unless that
         // has little to do.
         let apart = !self.local || signals.server_cpu.is_some_and(|cpu| cpu < IDLE_SERVER);
-        let met = wanted >= WANTED && waited >= STARVED * wanted && few && apart;
+        let met = wanted >= WANTED && idle >= STARVED * wanted && few && apart;
         self.weigh(
             Cause::LoadGenerator,
             "busiest load worker with its wait for a CPU",
@@ -131,7 +131,7 @@ impl Diagnosis<'_> {
                 format!(
                     "{}, {} of it waiting",
                     Ratio(wanted),
-                    Ratio(waited / wanted.max(1e-9))
+                    Ratio(idle / wanted.max(1e-9))
                 ),
             )),
             (

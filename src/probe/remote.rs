@@ -45,12 +45,19 @@ pub enum Source {
 
 /// CPU of a host between its last two readings, for whoever must know it while load runs.
 #[derive(Debug, Clone, Default)]
-pub struct Busy(Arc<Mutex<(Option<(f64, f64)>, Option<Ratio>)>>);
+pub struct Busy(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// Busy seconds and all seconds of the last reading.
+    last: Option<(f64, f64)>,
+    share: Option<Ratio>,
+}
 
 impl Busy {
     /// User and system share of all CPUs; `None`: fewer than two readings told it.
     pub fn latest(&self) -> Option<Ratio> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).share
     }
 
     /// Takes the CPU seconds of a reading.
@@ -64,12 +71,12 @@ impl Busy {
         let other = value(n::CPU_IOWAIT).unwrap_or(0.0) + value(n::CPU_STEAL).unwrap_or(0.0);
         let now = (user + system, user + system + idle + other);
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((busy, all)) = kept.0
+        if let Some((busy, all)) = kept.last
             && now.1 > all
         {
-            kept.1 = Some(Ratio((now.0 - busy).max(0.0) / (now.1 - all)));
+            kept.share = Some(Ratio((now.0 - busy).max(0.0) / (now.1 - all)));
         }
-        kept.0 = Some(now);
+        kept.last = Some(now);
     }
 }
 
@@ -133,7 +140,7 @@ impl Sampled for Probe {
                 (n::MEMORY_AVAILABLE, "memory"),
             ]
             .iter()
-            .filter(|(name, _)| !sample.values.contains_key(*name))
+            .filter(|(name, _)| !sample.values.contains_key(name))
             .map(|(_, words)| *words)
             .chain(
                 (!sample.values.keys().any(|k| k.starts_with(n::DISK_PREFIX))).then_some("disks"),
