@@ -98,7 +98,7 @@ impl Sampled for Probe {
                 (n::MEMORY_AVAILABLE, "memory"),
             ]
             .iter()
-            .filter(|(name, _)| !sample.values.contains_key(*name))
+            .filter(|(name, _)| !sample.values.contains_key(name))
             .map(|(_, words)| *words)
             .chain(
                 (!sample.values.keys().any(|k| k.starts_with(n::DISK_PREFIX))).then_some("disks"),
