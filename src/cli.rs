@@ -93,6 +93,10 @@ pub struct RunArgs {
     /// Folder of this run, new or empty [default: reports/<plan name>-<UTC time>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Go on with the run in this folder after its last finished cell: same plan, data and
+    /// environment
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "list"])]
+    pub resume: Option<PathBuf>,
     /// No progress; only errors, warnings and the result
     #[arg(short, long)]
     pub quiet: bool,

@@ -62,8 +62,14 @@ fn run(args: &RunArgs, terminal: &Terminal, interrupt: &Interrupt) -> Result<Exi
     commands::check_template(&loaded.plan)?;
     commands::within_window(&loaded.plan)?;
     commands::somebody_to_ask(&loaded.plan)?;
-    let mut store = commands::create_store(args, &loaded)?;
-    let mut run = commands::new_run(&loaded);
+    let (mut store, mut run) = match &args.resume {
+        Some(dir) => commands::resume(dir, &loaded)?,
+        None => (
+            commands::create_store(args, &loaded)?,
+            commands::new_run(&loaded),
+        ),
+    };
+    let known = run.cells.len();
     let measured = measure(
         &loaded.plan,
         &cells,
@@ -73,6 +79,10 @@ fn run(args: &RunArgs, terminal: &Terminal, interrupt: &Interrupt) -> Result<Exi
         interrupt,
     );
     let failure = commands::close(&mut run, measured);
+    if run.cells.len() == known && failure.is_some() && args.resume.is_some() {
+        // What the folder holds stays as it is.
+        return Err(failure.unwrap_or_else(|| Failure::run(anyhow!("nothing was measured"))));
+    }
     if run.cells.is_empty() && failure.is_some() {
         // Nothing was measured: the message says all there is, and a folder without a cell would only be litter,
         // unless the journal still names a change.

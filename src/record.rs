@@ -479,6 +479,15 @@ pub struct SoakRecord {
     pub not_run: Option<String>,
 }
 
+/// A run that was cut off and taken up again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumption {
+    /// When, UTC, RFC 3339.
+    pub at: String,
+    /// The last cell that had ended before; 0: none.
+    pub after_cell: u32,
+}
+
 /// The manifest and the cells of one run: everything a run folder holds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Run {
@@ -544,6 +553,9 @@ pub struct Run {
     pub criteria: Criteria,
     /// Warnings about plan, server and machine.
     pub warnings: Vec<Warning>,
+    /// When the run was taken up again after it had been cut off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed: Vec<Resumption>,
     /// In what state variants and cells began; missing in run folders of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<StartRecord>,

@@ -140,6 +140,7 @@ fn run(mut cells: Vec<CellRecord>, criteria: Criteria) -> Run {
         after: AfterLadder::default(),
         criteria,
         warnings: Vec::new(),
+        resumed: Vec::new(),
         starts: Vec::new(),
         cells,
         unavailable: Vec::new(),

@@ -81,10 +81,15 @@ pub(crate) fn admit(
     run: &mut Run,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
+    let mut found = match &run.server {
+        // Taken up again: everything must be as it was.
+        Some(then) => super::resume::other_server(then, server.identity()),
+        None => Vec::new(),
+    };
     run.server = Some(server.identity().clone());
     run.settings.extend(server.raised().iter().cloned());
     run.warnings = warnings(plan, server, run);
-    let mut found = unheld(server)?;
+    found.extend(unheld(server)?);
     found.extend(refusals(plan, server, terminal)?);
     for danger in target::surroundings(plan, server).map_err(Failure::run)? {
         if plan.guard.acknowledges(danger.risk) {

@@ -119,6 +119,7 @@ pub(crate) fn new_run(loaded: &Loaded) -> Run {
         after: AfterLadder::default(),
         criteria: plan.criteria.clone(),
         warnings: plan.warnings.clone(),
+        resumed: Vec::new(),
         starts: Vec::new(),
         cells: Vec::new(),
         unavailable: Vec::new(),

@@ -11,6 +11,7 @@ mod kept;
 mod offline;
 mod on_server;
 mod restore;
+mod resume;
 
 pub(crate) use admission::{admit, hold, open_server_on, somebody_to_ask, within_window};
 pub(crate) use analyst::Analyst;
@@ -19,3 +20,4 @@ pub(crate) use edges::{check_template, close, create_store, finish, new_run, put
 pub(crate) use failure::{Failure, session_failure};
 pub(crate) use kept::open_for_data;
 pub(crate) use offline::list;
+pub(crate) use resume::resume;

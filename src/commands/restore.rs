@@ -50,21 +50,7 @@ fn from_folder(
     let loaded = read_plan(Some(plan.unwrap_or(&dir.join("plan.toml"))))?;
     let mut journal = Journal::create(&path).map_err(Failure::run)?;
     if let plan::Place::Managed(managed) = &loaded.plan.target.place {
-        // A private server takes its settings with it.
-        target::end_orphans(managed.directory.as_deref());
-        let left = pending.iter().find_map(|entry| match &entry.undo {
-            Undo::PrivateServer { folder, .. } if folder.exists() => Some(folder),
-            _ => None,
-        });
-        if let Some(folder) = left {
-            return Err(Failure::run(anyhow!(
-                "the private server in {} is still in use: its capbench runs\nhint: end that run first (Ctrl-C)",
-                folder.display()
-            )));
-        }
-        for entry in &pending {
-            journal.undone(entry.seq).map_err(Failure::run)?;
-        }
+        end_private(managed, &pending, &mut journal)?;
         return Ok(said(&pending));
     }
     let mut server = open_server(&loaded.plan, &mut journal, terminal, interrupt)?;
@@ -75,6 +61,29 @@ fn from_folder(
         journal.hold(lease_of(&server, &held));
     }
     put_back(server, journal, &pending, overtaken, terminal, interrupt)
+}
+
+/// Ends the private server that a run which was cut off has left behind; it takes its settings with it.
+pub(super) fn end_private(
+    managed: &plan::Managed,
+    pending: &[Entry],
+    journal: &mut Journal,
+) -> Result<(), Failure> {
+    target::end_orphans(managed.directory.as_deref());
+    let left = pending.iter().find_map(|entry| match &entry.undo {
+        Undo::PrivateServer { folder, .. } if folder.exists() => Some(folder),
+        _ => None,
+    });
+    if let Some(folder) = left {
+        return Err(Failure::run(anyhow!(
+            "the private server in {} is still in use: its capbench runs\nhint: end that run first (Ctrl-C)",
+            folder.display()
+        )));
+    }
+    pending
+        .iter()
+        .try_for_each(|entry| journal.undone(entry.seq))
+        .map_err(Failure::run)
 }
 
 fn from_server(

@@ -97,7 +97,7 @@ pub(super) fn disturbed(before: &Fingerprint, after: &Fingerprint, took: Duratio
     for (table, shape) in &before.tables {
         match after.tables.get(table) {
             Some(now) if now != shape => {
-                found.push(format!("table {table} was altered during the cell"))
+                found.push(format!("table {table} was altered during the cell"));
             }
             Some(_) => {}
             None => found.push(format!("table {table} was gone after the cell")),

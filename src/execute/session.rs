@@ -30,6 +30,16 @@ pub enum SessionError {
         "the data that was put back from the copy of its files is not what was loaded\nhint: something else writes into the private server's folder, or its disk loses data"
     )]
     Copy,
+    /// A run that was taken up again finds other data.
+    #[error(
+        "the data is not that of the run: it had {known}, and there are {found}\nhint: run the plan anew"
+    )]
+    OtherData {
+        /// What the run had.
+        known: String,
+        /// What there is.
+        found: String,
+    },
     /// Too little disk.
     #[error("{0}")]
     Disk(String),
@@ -119,7 +129,14 @@ impl Session<'_> {
         self.prepare()?;
         let ends = Instant::now() + matrix::estimate(self.plan).duration.0;
         let mut end = RunEnd::Completed;
-        for visit in matrix::visits(cells) {
+        // Those of a run that was taken up again.
+        let ended = self.run.cells.last().map_or(0, |last| last.index);
+        let rest: Vec<Cell> = cells
+            .iter()
+            .filter(|cell| cell.index > ended)
+            .copied()
+            .collect();
+        for visit in matrix::visits(&rest) {
             if let RunEnd::Completed = end {
                 end = self.visit(visit, cells.len(), ends)?;
             } else {
@@ -164,6 +181,14 @@ impl Session<'_> {
             "data: {} tables of {} rows, {} with index ({})",
             facts.tables, facts.rows, facts.bytes, facts.origin
         ));
+        if let Some(known) = &self.run.dataset
+            && (known.tables, known.rows) != (facts.tables, facts.rows)
+        {
+            return Err(SessionError::OtherData {
+                known: format!("{} tables of {} rows", known.tables, known.rows),
+                found: format!("{} tables of {} rows", facts.tables, facts.rows),
+            });
+        }
         self.run.dataset = Some(facts);
         self.resolved = Some(resolved);
         for warning in data::warnings(self.plan, self.server, self.run) {

@@ -27,7 +27,7 @@ impl Session<'_> {
     ) -> Result<RunEnd, SessionError> {
         self.begin(cells[0].variant, cells[0].index)?;
         for ladder in cells.chunk_by(|a, b| a.workload == b.workload) {
-            let mut skipping: Option<String> = None;
+            let mut skipping = self.ended_before(&ladder[0]);
             let plan = self.plan;
             let program = &plan.ladder.workloads[ladder[0].workload];
             let plans = self.plans_before(
@@ -72,6 +72,21 @@ impl Session<'_> {
             self.save()?;
         }
         Ok(RunEnd::Completed)
+    }
+
+    /// Why a ladder that was begun before the run was cut off goes no further.
+    fn ended_before(&self, first: &Cell) -> Option<String> {
+        let last = self.run.cells.last()?;
+        let plan = self.plan;
+        let same = last.repeat == first.repeat
+            && last.variant == plan.variants[first.variant].name
+            && last.workload == plan.ladder.workloads[first.workload].name;
+        match next(plan, last) {
+            _ if !same => None,
+            Next::SkipLadder(why) => Some(why),
+            _ if last.status == CellStatus::Skipped => last.reason.clone(),
+            _ => None,
+        }
     }
 
     pub(super) fn keep_variant(&mut self, applied: VariantRecord) {

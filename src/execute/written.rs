@@ -131,8 +131,8 @@ mod tests {
 
     fn intervals(writes: u64, failed: u64) -> Vec<Interval> {
         vec![Interval {
-            writes,
             failed,
+            writes,
             ..Interval::empty(0.0, 1.0, Phase::Measure)
         }]
     }

@@ -17,6 +17,9 @@ pub enum StoreError {
     /// The path is taken by something that is not a folder.
     #[error("`{}` is not a folder", .0.display())]
     NotAFolder(PathBuf),
+    /// The run in the folder has not ended.
+    #[error("the run in `{}` is still running\nhint: wait until it has ended", .0.display())]
+    InUse(PathBuf),
     /// No free name for a new run folder.
     #[error("`{}` and a thousand numbered folders beside it exist already\nhint: name a folder with --out", .0.display())]
     NoFreeName(PathBuf),

@@ -25,6 +25,8 @@ pub enum Place<'a> {
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,
+    /// Held while this run writes here; it goes with the process.
+    _lock: fs::File,
     /// The cells in the files, in order; a cell that has ended no longer changes.
     saved: Vec<Fingerprint>,
     intervals: Table,
@@ -91,6 +93,25 @@ impl Store {
         let latencies = dir.join("latency");
         fs::create_dir_all(&latencies).map_err(|e| StoreError::write(&latencies, e))?;
         write_file(&dir.join("plan.toml"), plan_source)?;
+        Self::of(dir)
+    }
+
+    /// Takes up the folder of a run that was cut off, with what it holds.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`] while its capbench lives; read errors as in [`super::open`].
+    pub fn resume(dir: &Path) -> Result<(Self, Run), StoreError> {
+        let run = super::open(dir)?;
+        Ok((Self::of(dir.to_owned())?, run))
+    }
+
+    fn of(dir: PathBuf) -> Result<Self, StoreError> {
+        let plan = dir.join("plan.toml");
+        let lock = fs::File::open(&plan).map_err(|e| StoreError::read(&plan, e))?;
+        // A file system without locks, as some of the network have it, is worked on without.
+        if let Err(fs::TryLockError::WouldBlock) = lock.try_lock() {
+            return Err(StoreError::InUse(dir));
+        }
         let table = |name: &str| Table::new(dir.join(name));
         Ok(Self {
             saved: Vec::new(),
@@ -101,6 +122,7 @@ impl Store {
             server_host: Samples::new(table("server_host.csv"), |cell| &cell.evidence.server_host),
             replicas: Samples::new(table("replicas.csv"), |cell| &cell.evidence.replicas),
             dir,
+            _lock: lock,
         })
     }
 

@@ -7,7 +7,7 @@ use super::variables::quoted;
 use super::{Server, TargetError};
 use crate::record::Flavour;
 
-/// Rows that InnoDB has written since the server started, those of system tables left out.
+/// Rows that the server has written since it started; MySQL's without those of system tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RowCounts {
     /// Inserted.
@@ -25,7 +25,7 @@ pub struct Fingerprint {
     pub uptime: u64,
     /// Shape of each table of the load: engine, columns, indexes.
     pub tables: BTreeMap<String, String>,
-    /// Rows written; `None`: not to be seen (the PROCESS privilege on MariaDB).
+    /// Rows written; `None`: the server has no such counters.
     pub rows: Option<RowCounts>,
 }
 
@@ -74,9 +74,10 @@ impl Server {
             Flavour::MySql => {
                 "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_rows_inserted', 'Innodb_rows_updated', 'Innodb_rows_deleted')"
             }
-            // Its status has no such counters from 10.5 on.
+            // InnoDB's own counters are gone from 10.5 on; those of the handler count all tables but
+            // temporary ones.
             Flavour::MariaDb => {
-                "SELECT name, count FROM information_schema.INNODB_METRICS WHERE name IN ('dml_inserts', 'dml_updates', 'dml_deletes') AND status = 'enabled'"
+                "SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_write', 'Handler_update', 'Handler_delete')"
             }
         };
         let pairs = match self.control.pairs(sql) {
@@ -85,10 +86,13 @@ impl Server {
             Err(error) => return Err(error),
         };
         let number = |end: &str| {
-            let found = pairs.iter().find(|(name, _)| name.contains(end));
+            let found = pairs.iter().find(|(name, _)| name.ends_with(end));
             found.and_then(|(_, value)| value.parse().ok())
         };
-        let counts = (number("insert"), number("update"), number("delete"));
+        let counts = match self.flavour() {
+            Flavour::MySql => (number("inserted"), number("updated"), number("deleted")),
+            Flavour::MariaDb => (number("write"), number("update"), number("delete")),
+        };
         Ok(match counts {
             (Some(inserted), Some(updated), Some(deleted)) => Some(RowCounts {
                 inserted,

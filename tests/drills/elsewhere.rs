@@ -18,6 +18,9 @@ use crate::servers::{self, Kind, Server};
 /// Everything that a server with other clients, a replica or too few rights to see them may be refused for.
 const ACKNOWLEDGED: &str = "[guard]\nacknowledge = [\"other-clients\", \"unseen-clients\", \"other-schemas\", \"unseen-schemas\", \"replicas\", \"unseen-replicas\", \"is-replica\", \"unseen-source\", \"unseen-backup\", \"unseen-disk\", \"unseen-limits\"]\n";
 
+/// Replicas that are there, or may be, get the load.
+const LOGGED: &str = "[dataset]\ntables = 2\nrows = 5_000\nload_threads = 2\nbinlog = \"logged\"\n";
+
 fn target(server: &Server, more: &str) -> String {
     format!(
         "[target]\nhost = \"127.0.0.1\"\nport = {}\nuser = \"bench\"\n{more}",
@@ -112,7 +115,7 @@ parameters = ["key"]
         let lab = Lab::new();
         lab.write("thinking.toml", THINKING);
         let watched = format!(
-            "{ACKNOWLEDGED}\n[[replica]]\nname = \"second\"\nhost = \"127.0.0.1\"\nport = {}\n",
+            "{LOGGED}\n{ACKNOWLEDGED}\n[[replica]]\nname = \"second\"\nhost = \"127.0.0.1\"\nport = {}\n",
             replica.port
         );
         let plan = plan(
@@ -254,7 +257,7 @@ fn an_account_without_rights_leaves_signals_missing_and_names_them() {
         let lab = Lab::new();
         let plan = plan(
             &target(&server, ""),
-            ACKNOWLEDGED,
+            &format!("{LOGGED}\n{ACKNOWLEDGED}"),
             "workloads = [\"oltp_point_select\"]\nthreads = [1, 2, 4]\nmeasure = \"1s\"",
         );
         let found = drill(&lab, &plan);

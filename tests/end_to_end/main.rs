@@ -6,6 +6,7 @@ mod external;
 mod lab;
 mod managed;
 mod refusals;
+mod resume;
 mod safety;
 #[path = "../support/mod.rs"]
 mod servers;

@@ -364,3 +364,57 @@ fn too_many_running_threads_end_the_ladder_and_keep_what_was_measured() {
         lab.assert_clean();
     }
 }
+
+#[test]
+fn what_someone_else_does_to_the_data_makes_the_cell_invalid() {
+    for binary in servers::servers() {
+        let external = External::start(&binary);
+        let lab = Lab::new();
+        let ladder = "workloads = [\"oltp_point_select\"]\nthreads = [1, 2, 3]\nmeasure = \"2s\"";
+        let quiet = plan(&external, ladder).replace("set = { max_connections = 321 }\n", "");
+        lab.write("plan.toml", &quiet);
+        make_foreign(&external);
+        make_accounts(&lab, &external, &binary);
+        let mut running = lab.start(command(&lab, &["plan.toml", "--out", "run"]));
+        running.said("[1/3] oltp_point_select 1 thread    0.4s");
+        sql(
+            &external,
+            &["UPDATE bench_db.sbtest1 SET k = k + 1 WHERE id = 1"],
+        );
+        running.said("[2/3] oltp_point_select 2 threads    0.4s");
+        sql(
+            &external,
+            &["ALTER TABLE bench_db.sbtest2 ADD COLUMN theirs INT"],
+        );
+        running.wait().expect(4);
+        let cells = csv_rows(&lab.path("run/cells.csv"));
+        let validity: Vec<&str> = cells.iter().map(|c| c["validity"].as_str()).collect();
+        assert_eq!(validity, ["invalid"; 3], "{cells:#?}");
+        let report = lab.read("run/report.md");
+        for text in [
+            "rows were written on the server during a cell that only reads",
+            "table sbtest2 was altered during the cell",
+            "table sbtest2 is not as the run's first cell found it",
+        ] {
+            assert!(report.contains(text), "{text}\n{report}");
+        }
+    }
+}
+
+#[test]
+fn every_workload_leaves_the_rows_that_it_should() {
+    for binary in servers::servers() {
+        let lab = Lab::new();
+        let ladder = "workloads = [\"oltp_read_only\", \"oltp_read_write\", \"oltp_write_only\", \"oltp_update_index\", \"oltp_insert\", \"oltp_delete\", \"bulk_insert\"]\nthreads = [4]\nmeasure = \"1s\"";
+        lab.write("plan.toml", &private_plan(&binary, ladder));
+        lab.run(&["plan.toml", "--out", "run"]);
+        let record = lab.read("run/run.json");
+        let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+        let cells = record["cells"].as_array().unwrap();
+        assert_eq!(cells.len(), 7);
+        for cell in cells {
+            assert_eq!(cell["differences"], serde_json::json!([]), "{cell:#}");
+        }
+        lab.assert_clean();
+    }
+}

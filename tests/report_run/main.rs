@@ -12,5 +12,6 @@ mod large;
 mod large_run;
 mod recorded;
 mod render;
+mod seen;
 mod store;
 mod support;

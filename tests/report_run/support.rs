@@ -256,6 +256,7 @@ pub(crate) fn run() -> Run {
                 accepted: true,
             },
         ],
+        resumed: Vec::new(),
         starts: Vec::new(),
         cells: Vec::new(),
         unavailable: Vec::new(),

@@ -211,6 +211,20 @@ fn test(run: &Run) -> Vec<Pair> {
         Pair::new("warm-up", &run.warmup),
         Pair::new("data reset", &run.reset),
     ];
+    if !run.resumed.is_empty() {
+        let times: Vec<String> = run
+            .resumed
+            .iter()
+            .map(|again| format!("at {} after cell {}", instant(&again.at), again.after_cell))
+            .collect();
+        rows.insert(
+            4,
+            Pair::new(
+                "taken up again",
+                format!("{} (it had been cut off)", times.join(", ")),
+            ),
+        );
+    }
     if let Some(open) = run.open {
         let arrivals = match open.arrivals {
             Arrivals::Poisson => "Poisson",
