@@ -33,13 +33,13 @@ struct Ran {
 }
 
 impl Ran {
-    /// Second 0 of a cell and its length.
-    fn cell(&self, index: usize) -> Result<(Timestamp, f64)> {
-        let cell = &self.json["cells"][index];
-        let reason = || format!("cell {index} did not run: {}", cell["reason"]);
-        let at = cell["started_at"].as_str().with_context(reason)?;
-        let seconds = cell["seconds"].as_f64().with_context(reason)?;
-        Ok((at.parse()?, seconds))
+    /// Second 0 of the first cell.
+    fn released(&self) -> Result<Timestamp> {
+        let cell = &self.json["cells"][0];
+        let at = cell["started_at"].as_str();
+        Ok(at
+            .with_context(|| format!("the cell did not run: {}", cell["reason"]))?
+            .parse()?)
     }
 }
 
@@ -47,7 +47,7 @@ fn between(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64()
 }
 
-fn run(plan: &str, folder: &Path, cache: &Path, password: &str) -> Result<Ran> {
+fn run(plan: &str, folder: &Path, password: &str) -> Result<Ran> {
     let file = folder.join("plan.toml");
     std::fs::write(&file, plan)?;
     let out = tempfile::Builder::new()
@@ -60,7 +60,6 @@ fn run(plan: &str, folder: &Path, cache: &Path, password: &str) -> Result<Ran> {
         .arg("--quiet")
         .arg("--out")
         .arg(&out)
-        .env("CAPBENCH_CACHE_DIR", cache)
         .env(PASSWORD, password);
     let started = Timestamp::now();
     // Steps of a second allow no verdict: that is no failure of what is measured here.
@@ -76,65 +75,6 @@ fn run(plan: &str, folder: &Path, cache: &Path, password: &str) -> Result<Ran> {
 const STEPS: &str = "[warmup]\nduration = \"0s\"\nsettle = \"0s\"\n\
     [ladder]\nworkloads = [\"oltp_read_write\"]\nthreads = [8]\ndiscard = \"0s\"\n\
     measure = \"1s\"\ninterval = \"1s\"\n";
-
-/// The data of a private server: found again in the cache, put back between two variants; each against
-/// what sysbench takes on the same server at its defaults (`theirs`: prepare, cleanup and prepare).
-pub(crate) fn private(
-    settings: &Settings,
-    subject: &Subject,
-    (tables, rows): (u32, u64),
-    theirs: &[(f64, f64)],
-    report: &mut Report,
-) -> Result<()> {
-    let base = tempfile::tempdir()?;
-    let plan = subject.plan_text(settings, tables, rows);
-    let target = plan.split("[ladder]").next().unwrap_or_default();
-    let plan = format!(
-        "{}reset = \"per-variant\"\n{STEPS}\
-         [[variant]]\nname = \"first\"\n[[variant]]\nname = \"second\"\n\
-         set = {{ innodb_flush_log_at_trx_commit = 2 }}\n",
-        target.replace(
-            "[target]",
-            "[guard]\nacknowledge = [\"low-disk\"]\n[target]"
-        )
-    );
-    let (mut again, mut reset) = (Vec::new(), Vec::new());
-    for (pair, &(prepare, cleanup_prepare)) in theirs.iter().enumerate() {
-        subject.check_interrupt()?;
-        let folder = tempfile::tempdir_in(base.path())?;
-        let cache = folder.path().join("cache");
-        run(&plan, folder.path(), &cache, "")?;
-        let second = run(&plan, folder.path(), &cache, "")?;
-        let (at, length) = second.cell(0)?;
-        let to_first = between(second.started, at);
-        let (next, _) = second.cell(1)?;
-        let between_variants = between(at, next) - length;
-        eprintln!(
-            "  private {tables} × {rows} rows, {}: found again {to_first:.2} s, put \
-             back {between_variants:.2} s; sysbench {prepare:.2} s and {cleanup_prepare:.2} s",
-            pair + 1
-        );
-        again.push((prepare, to_first));
-        reset.push((cleanup_prepare, between_variants));
-    }
-    for (what, values, target) in [
-        (
-            "the same data a second time, start to first query, s",
-            again,
-            10.0,
-        ),
-        ("putting the data back between variants, s", reset, 10.0),
-    ] {
-        report.row(Row {
-            what: format!("{tables} × {rows} rows: {what}"),
-            values,
-            scale: 1.0,
-            better: Better::Lower,
-            target: Some(Target::at(1.0 / target)),
-        });
-    }
-    Ok(())
-}
 
 /// From the start of the program to the release of its clients, given prepared data, against what may be: the
 /// time of one connection and 50 ms.
@@ -162,9 +102,8 @@ pub(crate) fn start(settings: &Settings, subject: &mut Subject, report: &mut Rep
         let connected = Instant::now();
         connect(&way)?;
         let allowed = connected.elapsed().as_secs_f64() + START;
-        let ran = run(&plan, base.path(), base.path(), &way.password)?;
-        let (at, _) = ran.cell(0)?;
-        values.push((allowed, between(ran.started, at)));
+        let ran = run(&plan, base.path(), &way.password)?;
+        values.push((allowed, between(ran.started, ran.released()?)));
     }
     report.row(Row {
         what: "start to first query, ms (left: connecting and 50 ms)".to_owned(),

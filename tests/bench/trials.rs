@@ -6,7 +6,6 @@ use capbench::record::Flavour;
 use crate::report::{Better, Report, Row, Target};
 use crate::settings::Settings;
 use crate::subject::Subject;
-use crate::tasks;
 use crate::tools::{self, Measured, Tool, Trial};
 
 fn pairs(
@@ -188,11 +187,10 @@ pub(crate) fn loading(
     };
     let private = 1.0 / 2.3;
     for (tables, rows) in [(4, settings.load_rows), (1, 4 * settings.load_rows)] {
-        let (mut on_same, mut on_private, mut again) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut on_same, mut on_private) = (Vec::new(), Vec::new());
         // Each is a minute or so: fewer than of the others.
         for pair in 0..settings.pairs.min(5) {
             let theirs = tools::prepare(Tool::Sysbench, false, tables, rows, settings, subject)?;
-            let cleanup = tools::cleanup(tables, subject)?;
             let ours = tools::prepare(Tool::Capbench, false, tables, rows, settings, subject)?;
             let fast = tools::prepare(Tool::Capbench, true, tables, rows, settings, subject)?;
             eprintln!(
@@ -201,7 +199,6 @@ pub(crate) fn loading(
             );
             on_same.push((theirs, ours));
             on_private.push((theirs, fast));
-            again.push((theirs, cleanup + theirs));
         }
         for (values, target, how) in [
             (on_same, same, ""),
@@ -215,8 +212,6 @@ pub(crate) fn loading(
                 target: Some(Target::at(target)),
             });
         }
-        subject.empty_database()?;
-        tasks::private(settings, subject, (tables, rows), &again, report)?;
     }
     Ok(())
 }
