@@ -3,7 +3,7 @@
 CARGO ?= cargo
 MYSQL := target/servers/mysql-9.7/mysqld
 
-.PHONY: demo test drills lint bench bench-quick mysql bless clean help
+.PHONY: demo test drills lint verdicts bench bench-quick mysql bless clean help
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -25,7 +25,11 @@ lint: ## Formatting and lints, as CI runs them
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 
-bench: ## capbench against sysbench on private servers; writes docs/performance.md (about an hour and a half)
+verdicts: ## A/A and A/B runs on real servers: false alarms, and whether +5 % is found (ten minutes a server)
+	@sh tests/servers/need.sh mariadb
+	$(CARGO) test --locked --test verdicts -- --ignored --nocapture
+
+bench: ## capbench against sysbench on private servers; writes docs/performance.md (about 40 minutes; BENCH="--help" shows the options)
 	@sh tests/servers/need.sh mariadb
 	@sh tests/servers/sysbench.sh
 	$(CARGO) bench --locked --bench bench -- --write docs/performance.md $(BENCH)

@@ -431,3 +431,68 @@ fn a_long_folder_does_not_lengthen_the_socket() {
     assert!(!Path::new(&socket).parent().unwrap().exists());
     assert!(entries(&deep).is_empty());
 }
+
+/// Settings for loading come and go; the data is there afterwards, and a crash in between leaves nothing behind.
+#[test]
+fn a_private_server_loads_fast_and_is_itself_again() {
+    for binary in support::servers() {
+        let parent = support::folder();
+        let mut plan = plan_for(&binary, parent.path());
+        plan.dataset.tables = 2;
+        plan.dataset.size = plan::DataSize::Rows(60_000);
+        plan.dataset.load_threads = 2;
+        let mut journal = Journal::in_memory();
+        let mut server = open(&plan, &mut journal);
+        let before = server.variables().unwrap();
+        let changed = server.begin_loading().unwrap();
+        let redo = |server: &mut Server| -> Option<(String, String)> {
+            let sql = "SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'";
+            server.admin().unwrap().query_first(sql).unwrap()
+        };
+        // MySQL from 8.0.21 on says so.
+        if let Some((_, on)) = redo(&mut server) {
+            assert_eq!(on, "OFF");
+        }
+        assert_eq!(
+            server.variables().unwrap()["innodb_flush_log_at_trx_commit"],
+            "0"
+        );
+        let load = |server: &Server| {
+            let resolved = capbench::dataset::plan_size(&plan.dataset, Bytes(64 << 20));
+            capbench::dataset::prepare(
+                server.admin_endpoint(),
+                &plan,
+                workload::TableLayout::Standard,
+                &resolved,
+                &capbench::dataset::Silent,
+                &Interrupt::new(),
+            )
+            .unwrap()
+        };
+        assert_eq!(load(&server).origin, "loaded");
+        server.end_loading(changed).unwrap();
+        assert_eq!(server.variables().unwrap(), before);
+        if let Some((_, on)) = redo(&mut server) {
+            assert_eq!(on, "ON");
+        }
+        server.restart().unwrap();
+        capbench::dataset::verify(
+            server.admin_endpoint(),
+            &plan,
+            60_000,
+            &capbench::dataset::Silent,
+            &Interrupt::new(),
+        )
+        .unwrap();
+        // Killed while it loads: thrown away, whatever its files are like.
+        let _changed = server.begin_loading().unwrap();
+        let pid = rustix::process::Pid::from_raw(i32::try_from(server.pid().unwrap()).unwrap());
+        rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL).unwrap();
+        let limit = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while server.death().is_none() && std::time::Instant::now() < limit {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let _ = server.close(&mut journal);
+        assert!(entries(parent.path()).is_empty());
+    }
+}

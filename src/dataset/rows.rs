@@ -204,6 +204,21 @@ mod tests {
         assert_eq!(all.len(), 4);
     }
 
+    /// Ids and keys beyond 32 bits come out whole, whichever way they travel.
+    #[test]
+    fn tables_of_ten_billion_rows_have_rows_at_their_end() {
+        let rows = 10_000_000_000;
+        let source = source(1, rows);
+        let last = source.blocks() - 1;
+        let made: Vec<Row> = source.block(1, last).collect();
+        assert_eq!(made.last().unwrap().id, rows);
+        let wide = made.iter().filter(|row| row.k > u64::from(u32::MAX));
+        // Half of them and more: 57 % of the ids are.
+        assert!(wide.count() > 400 && made.iter().all(|row| row.k <= rows));
+        let line = lines(&source, 1, last).pop().unwrap();
+        assert!(line.starts_with("10000000000\t"), "{line}");
+    }
+
     #[test]
     fn forms_hold_the_same_values() {
         let source = source(1, 10);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Session;
 use crate::plan::{HostProbe, Protocol};
+use crate::probe::remote::Busy;
 use crate::probe::{self, digests};
 use crate::record::{CellRecord, Flavour, LadderPlans, StatementPlan, reason};
 use crate::target::{self, Endpoint};
@@ -97,8 +98,8 @@ impl Session<'_> {
         }
     }
 
-    /// The probes beside those of the server and of this host.
-    pub(super) fn watch_others(&mut self, recorder: &mut probe::Recorder) {
+    /// The probes beside those of the server and of this host; `busy` is told the CPU of the server's.
+    pub(super) fn watch_others(&mut self, recorder: &mut probe::Recorder, busy: &Busy) {
         if let Some(host) = &self.plan.target.probe {
             self.run.evidence.server_host = Some(host.to_string());
             let source = match host.clone() {
@@ -112,7 +113,7 @@ impl Session<'_> {
             };
             recorder.also(
                 probe::Also::ServerHost,
-                Box::new(probe::remote::Probe::new(source)),
+                Box::new(probe::remote::Probe::new(source, busy.clone())),
             );
         }
         let replicas: Vec<(String, Endpoint)> = match target::replicas(self.plan) {

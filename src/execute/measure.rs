@@ -11,9 +11,10 @@ use super::guard::{HostCpu, Watch};
 use super::sentinel::Sentinel;
 use super::written::astray;
 use super::{Session, SessionError};
+use crate::load::LoadSpec;
 use crate::matrix::Cell;
 use crate::plan::{Plan, Risk};
-use crate::probe;
+use crate::probe::{self, remote::Busy};
 use crate::record::{CellKind, CellRecord, CellStatus, reason};
 use crate::target::{self, Fingerprint, TargetError};
 use crate::units::Span;
@@ -21,6 +22,12 @@ use crate::workload::Program;
 
 /// How long one reading of the server's status may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What a cell found on the server before its load.
+struct Found {
+    variables: BTreeMap<String, String>,
+    state: Fingerprint,
+}
 
 impl Session<'_> {
     pub(super) fn rows(&self) -> u64 {
@@ -44,8 +51,8 @@ impl Session<'_> {
             Span(Duration::from_secs(left.as_secs()))
         ));
         let blank = |status, reason| cell::blank(plan, cell, status, reason);
-        let (before, found) = match self.look(program)? {
-            Ok(seen) => seen,
+        let found = match self.look(program)? {
+            Ok(found) => found,
             Err(error) => {
                 self.terminal
                     .warn(format_args!("[{}] {}: {error}", label.position, label.text));
@@ -53,21 +60,12 @@ impl Session<'_> {
             }
         };
         let began = Instant::now();
-        let mut spec = cell::spec(
-            plan,
-            self.server.load_endpoint(),
-            self.rows(),
-            program,
-            cell.step,
-        );
-        if let (CellKind::Soak, Some(soak)) = (cell.kind, &plan.soak) {
-            spec.measure = soak.duration.0;
-            spec.events = None;
-        }
+        let spec = self.spec(cell, program);
         // A soak has its length from the plan: what it looks for is what does not stay steady.
         let extension = Extension::of(&plan.ladder).filter(|_| cell.kind != CellKind::Soak);
         let digests_before = self.digests();
-        let recorder = Mutex::new(self.recorder());
+        let busy = Busy::default();
+        let recorder = Mutex::new(self.recorder(&busy));
         let released = |at: Instant| {
             recorder
                 .lock()
@@ -75,10 +73,13 @@ impl Session<'_> {
                 .released(at);
         };
         let host = Mutex::new(HostCpu::new(self.server.identity().local));
+        // The probe on the server's own host knows better than this one.
         let server_cpu = || {
-            host.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .since_last()
+            busy.latest().or_else(|| {
+                host.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .since_last()
+            })
         };
         let admin = self.server.admin_endpoint().clone();
         let sentinel = Sentinel::start(&plan.guard, self.server);
@@ -119,10 +120,12 @@ impl Session<'_> {
         match self.server.variables() {
             Err(_) if death => {}
             Ok(after) => {
-                record.differences = lost(&self.expected, &before);
-                record.differences.extend(differences(&before, &after));
+                record.differences = lost(&self.expected, &found.variables);
+                record
+                    .differences
+                    .extend(differences(&found.variables, &after));
                 let left = self.server.fingerprint(&plan.target.database);
-                self.compare(program, &mut record, &found, left, began.elapsed());
+                self.compare(program, &mut record, &found.state, left, began.elapsed());
             }
             Err(error) => record.differences.push(format!(
                 "variables could not be read after the cell: {}",
@@ -140,18 +143,32 @@ impl Session<'_> {
         Ok(record)
     }
 
-    /// The settings and all else that a cell finds, its data made ready.
-    fn look(
-        &mut self,
-        program: &Program,
-    ) -> Result<Result<(BTreeMap<String, String>, Fingerprint), TargetError>, SessionError> {
+    /// The load of a cell; a soak takes as long as the plan says for it.
+    fn spec(&self, cell: &Cell, program: &Program) -> LoadSpec {
+        let mut spec = cell::spec(
+            self.plan,
+            self.server.load_endpoint(),
+            self.rows(),
+            program,
+            cell.step,
+        );
+        if let (CellKind::Soak, Some(soak)) = (cell.kind, &self.plan.soak) {
+            spec.measure = soak.duration.0;
+            spec.events = None;
+        }
+        spec
+    }
+
+    /// The settings and all else that a cell finds, its data made ready. The inner error is the cell's, the
+    /// outer one the run's.
+    fn look(&mut self, program: &Program) -> Result<Result<Found, TargetError>, SessionError> {
         let variables = match self.server.variables() {
             Ok(variables) => variables,
             Err(error) => return Ok(Err(error)),
         };
         self.before_load(program)?;
         let found = self.server.fingerprint(&self.plan.target.database);
-        Ok(found.map(|found| (variables, found)))
+        Ok(found.map(|state| Found { variables, state }))
     }
 
     /// What else differed around a cell, into its record.
@@ -200,7 +217,7 @@ impl Session<'_> {
 
     /// Probes of server and hosts for one cell. A server that gives no connection for it is said to be
     /// unread; the cell itself will tell why.
-    fn recorder(&mut self) -> probe::Recorder {
+    fn recorder(&mut self, busy: &Busy) -> probe::Recorder {
         let flavour = self.server.identity().flavour;
         let limit = Some(PROBE_TIMEOUT);
         let server: Option<Box<dyn probe::Sampled>> =
@@ -214,7 +231,7 @@ impl Session<'_> {
         let host = probe::host::Probe::new(self.server.local_pid());
         let mut recorder =
             probe::Recorder::start(server, Some(Box::new(host)), self.plan.ladder.interval.0);
-        self.watch_others(&mut recorder);
+        self.watch_others(&mut recorder, busy);
         recorder
     }
 }

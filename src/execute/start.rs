@@ -177,6 +177,10 @@ impl Session<'_> {
     /// Copies the prepared data of a private server where that saves loading it again, here or in a later run.
     pub(super) fn keep_data(&mut self, loads: u32) -> Result<(), SessionError> {
         let had = self.server.has_copy();
+        if self.server.copies_data(loads > 1) {
+            self.terminal
+                .say("copying the files of the data, with the server shut down");
+        }
         let keeping = self.server.keep_data(loads > 1)?;
         for note in &keeping.notes {
             self.terminal.say(format_args!("note: {note}"));

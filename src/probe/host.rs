@@ -19,9 +19,12 @@ pub struct Probe {
     server_pid: Option<i32>,
     unavailable: BTreeMap<&'static str, String>,
     disks: BTreeSet<String>,
-    /// When capbench's threads were looked at, and their times on a CPU and waiting for one, nanoseconds.
-    threads: Option<(Instant, BTreeMap<i32, (u64, u64)>)>,
+    /// capbench's own.
+    threads: Option<Threads>,
 }
+
+/// When the threads of a process were looked at, and their times on a CPU and waiting for one, nanoseconds.
+type Threads = (Instant, BTreeMap<i32, (u64, u64)>);
 
 impl Probe {
     /// `server_pid`: the server's process when it runs here and its id is known.
@@ -213,10 +216,7 @@ fn process(
 }
 
 /// How much its busiest thread wanted a CPU, and had none, since the last look; nothing the first time.
-fn busiest(
-    last: &mut Option<(Instant, BTreeMap<i32, (u64, u64)>)>,
-    put: &mut impl FnMut(&str, f64),
-) -> procfs::ProcResult<()> {
+fn busiest(last: &mut Option<Threads>, put: &mut impl FnMut(&str, f64)) -> procfs::ProcResult<()> {
     let mut now = BTreeMap::new();
     for task in procfs::process::Process::myself()?.tasks()? {
         // A thread may end between the listing and the look.

@@ -4,6 +4,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -12,6 +13,7 @@ use super::names::host as n;
 use super::recorder::Sampled;
 use super::{exposition, proc_text};
 use crate::record::Sample;
+use crate::units::Ratio;
 
 /// How long one reading may take.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -41,19 +43,58 @@ pub enum Source {
     },
 }
 
+/// CPU of a host between its last two readings, for whoever must know it while load runs.
+#[derive(Debug, Clone, Default)]
+pub struct Busy(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// Busy seconds and all seconds of the last reading.
+    last: Option<(f64, f64)>,
+    share: Option<Ratio>,
+}
+
+impl Busy {
+    /// User and system share of all CPUs; `None`: fewer than two readings told it.
+    pub fn latest(&self) -> Option<Ratio> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).share
+    }
+
+    /// Takes the CPU seconds of a reading.
+    fn note(&self, sample: &Sample) {
+        let value = |name: &str| sample.values.get(name).copied();
+        let (Some(user), Some(system), Some(idle)) =
+            (value(n::CPU_USER), value(n::CPU_SYSTEM), value(n::CPU_IDLE))
+        else {
+            return;
+        };
+        let other = value(n::CPU_IOWAIT).unwrap_or(0.0) + value(n::CPU_STEAL).unwrap_or(0.0);
+        let now = (user + system, user + system + idle + other);
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((busy, all)) = kept.last
+            && now.1 > all
+        {
+            kept.share = Some(Ratio((now.0 - busy).max(0.0) / (now.1 - all)));
+        }
+        kept.last = Some(now);
+    }
+}
+
 /// Reads a host from afar.
 #[derive(Debug)]
 pub struct Probe {
     source: Source,
+    busy: Busy,
     unavailable: Vec<String>,
     asked: bool,
 }
 
 impl Probe {
-    /// Reads nothing yet.
-    pub fn new(source: Source) -> Self {
+    /// Reads nothing yet; each reading's CPU goes to `busy` as well.
+    pub fn new(source: Source, busy: Busy) -> Self {
         Self {
             source,
+            busy,
             unavailable: Vec::new(),
             asked: false,
         }
@@ -90,6 +131,7 @@ impl Probe {
 impl Sampled for Probe {
     fn sample(&mut self) -> Result<Sample, String> {
         let sample = self.read()?;
+        self.busy.note(&sample);
         if !std::mem::replace(&mut self.asked, true) {
             let missing: Vec<&str> = [
                 (n::CPU_IDLE, "CPU by state"),
@@ -98,7 +140,7 @@ impl Sampled for Probe {
                 (n::MEMORY_AVAILABLE, "memory"),
             ]
             .iter()
-            .filter(|(name, _)| !sample.values.contains_key(*name))
+            .filter(|(name, _)| !sample.values.contains_key(name))
             .map(|(_, words)| *words)
             .chain(
                 (!sample.values.keys().any(|k| k.starts_with(n::DISK_PREFIX))).then_some("disks"),
@@ -258,18 +300,20 @@ mod tests {
     }
 
     fn exporter(port: u16) -> Probe {
-        Probe::new(Source::Exporter {
+        let source = Source::Exporter {
             host: "127.0.0.1".into(),
             port,
             path: "/metrics".into(),
-        })
+        };
+        Probe::new(source, Busy::default())
     }
 
     fn command(text: &str) -> Probe {
-        Probe::new(Source::Command {
+        let source = Source::Command {
             command: text.into(),
             hidden: vec!["CAPBENCH_HIDDEN".into()],
-        })
+        };
+        Probe::new(source, Busy::default())
     }
 
     #[test]
@@ -290,6 +334,27 @@ mod tests {
             probe.unavailable(),
             ["server's host: its probe does not tell context switches, memory, disks"]
         );
+    }
+
+    #[test]
+    fn the_cpu_between_two_readings_is_handed_on() {
+        let busy = Busy::default();
+        let reading = |user: f64, idle: f64| Sample {
+            at: 0.0,
+            values: [
+                (n::CPU_USER, user),
+                (n::CPU_SYSTEM, 1.0),
+                (n::CPU_IDLE, idle),
+            ]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
+        };
+        busy.note(&reading(10.0, 100.0));
+        assert_eq!(busy.latest(), None);
+        busy.note(&reading(19.0, 101.0));
+        assert_eq!(busy.latest(), Some(Ratio(0.9)));
+        busy.note(&Sample::default());
+        assert_eq!(busy.latest(), Some(Ratio(0.9)));
     }
 
     #[test]

@@ -121,7 +121,27 @@ pub(super) fn local_pid(identity: &ServerIdentity) -> Option<u32> {
     };
     let pid: u32 = fs_err::read_to_string(file).ok()?.trim().parse().ok()?;
     let name = fs_err::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    matches!(name.trim(), "mysqld" | "mariadbd").then_some(pid)
+    (is_server(name.trim()) || started_as_server(pid)).then_some(pid)
+}
+
+fn is_server(name: &str) -> bool {
+    matches!(name, "mysqld" | "mariadbd")
+}
+
+/// Whether a process that bears another name (that of a loader or a sandbox) was started with a server
+/// program among its arguments.
+fn started_as_server(pid: u32) -> bool {
+    let Ok(line) = fs_err::read(format!("/proc/{pid}/cmdline")) else {
+        return false;
+    };
+    String::from_utf8_lossy(&line)
+        .split('\0')
+        .take_while(|word| !word.starts_with("--datadir"))
+        .any(|word| {
+            Path::new(word)
+                .file_name()
+                .is_some_and(|n| is_server(&n.to_string_lossy()))
+        })
 }
 
 /// Whether the server is on this host, as far as can be told: a tunnel or a port forwarded into a

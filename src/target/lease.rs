@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::connect::Control;
 use super::journal::Entry;
+use super::variables::quoted;
 use super::{Endpoint, TargetError};
 
 /// Name of the table.
@@ -309,10 +310,11 @@ pub(super) fn held(control: &mut Control) -> Result<Vec<Held>, TargetError> {
 /// # Errors
 /// The server's.
 pub fn lease_made_database(conn: &mut Conn, database: &str) -> Result<bool, mysql::Error> {
-    let there: Option<String> = conn.exec_first(
-        "SELECT table_comment FROM information_schema.tables WHERE table_schema = ? AND table_name = ?",
-        (database, LEASE_TABLE),
-    )?;
+    // As text: data can be loaded into a server at its limit of prepared statements.
+    let there: Option<String> = conn.query_first(format!(
+        "SELECT table_comment FROM information_schema.tables WHERE table_schema = {} AND table_name = '{LEASE_TABLE}'",
+        quoted(database)
+    ))?;
     if !there.is_some_and(|comment| comment == LOGGED || comment == UNLOGGED) {
         return Ok(false);
     }

@@ -397,15 +397,15 @@ impl PrivateServer {
     /// Ends the server: SIGTERM, time for a clean shutdown, SIGKILL. The user's wish to end cuts the time
     /// short: what comes then is the end of the run, and of this server's data.
     pub(crate) fn stop(&mut self, interrupt: &Interrupt) {
-        self.stop_cleanly(interrupt);
+        self.stop_cleanly(STOP_TIMEOUT, interrupt);
     }
 
-    /// As [`Self::stop`]; whether the server ended in time and said that all was well.
-    pub(crate) fn stop_cleanly(&mut self, interrupt: &Interrupt) -> bool {
+    /// As [`Self::stop`], within `patience`; whether the server ended in time and said that all was well.
+    pub(crate) fn stop_cleanly(&mut self, patience: Duration, interrupt: &Interrupt) -> bool {
         let Some(mut child) = self.child.take() else {
             return false;
         };
-        end_group(&mut child, STOP_TIMEOUT, interrupt);
+        end_group(&mut child, patience, interrupt);
         self.note_group(None);
         matches!(child.try_wait(), Ok(Some(status)) if status.success())
     }

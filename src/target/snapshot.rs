@@ -137,6 +137,11 @@ impl Server {
         self.prepared.anew.is_some()
     }
 
+    /// Whether [`Server::keep_data`] would copy data, as far as nothing speaks against it.
+    pub fn copies_data(&self, needed: bool) -> bool {
+        self.private.is_some() && !self.has_copy() && (self.prepared.cache.is_some() || needed)
+    }
+
     /// Copies the prepared data of a private server, for later runs where that is wanted and possible, else
     /// for this one if `needed`. The server is shut down cleanly for it and started again.
     ///
@@ -147,7 +152,7 @@ impl Server {
     pub fn keep_data(&mut self, needed: bool) -> Result<Keeping, TargetError> {
         let mut keeping = Keeping::default();
         let cache = self.prepared.cache.clone();
-        if self.private.is_none() || self.has_copy() || (cache.is_none() && !needed) {
+        if !self.copies_data(needed) {
             keeping.copied = self.has_copy();
             return Ok(keeping);
         }
@@ -169,10 +174,12 @@ impl Server {
         self.control.run("SET GLOBAL innodb_fast_shutdown = 0")?;
         self.close_connections();
         let wish = self.wish();
+        // What was loaded is written to the disk now.
+        let patience = self.start_timeout;
         let Some(private) = &mut self.private else {
             return Ok(keeping);
         };
-        let copied = if private.stop_cleanly(&wish) {
+        let copied = if private.stop_cleanly(patience, &wish) {
             copy_of(private, cache.as_ref(), needed, &mut keeping, &wish)?
         } else {
             keeping

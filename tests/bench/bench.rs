@@ -10,6 +10,8 @@
 )]
 
 mod child;
+#[path = "../report_run/large_run.rs"]
+mod large_run;
 mod machine;
 mod process;
 mod report;
@@ -17,6 +19,17 @@ mod resets;
 mod settings;
 mod stats;
 mod subject;
+#[path = "../report_run/support.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::wildcard_imports,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "made for tests"
+)]
+mod support;
+mod tasks;
 mod tools;
 mod trials;
 
@@ -53,10 +66,13 @@ fn bench(settings: &Settings) -> Result<()> {
         report.server(&subject);
         trials::throughput(settings, &mut subject, &mut report)?;
         trials::memory(settings, &mut subject, &mut report)?;
+        tasks::start(settings, &mut subject, &mut report)?;
         trials::loading(settings, &mut subject, &mut report)?;
         resets::resetting(settings, &mut subject, &mut report)?;
         subject.close()?;
     }
+    report.section("Of capbench alone");
+    tasks::large_report(settings, &mut report)?;
     println!("{}", report.text());
     if let Some(path) = &settings.write {
         std::fs::write(path, report.markdown())

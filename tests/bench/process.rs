@@ -26,6 +26,16 @@ pub(crate) struct Ended {
 
 /// Runs `command` with `input`, for at most `limit`.
 pub(crate) fn run(command: &mut Command, input: &str, limit: Duration) -> Result<Ended> {
+    run_allowing(command, input, limit, &[0])
+}
+
+/// Likewise; any of `codes` is an end as it should be.
+pub(crate) fn run_allowing(
+    command: &mut Command,
+    input: &str,
+    limit: Duration,
+    codes: &[i32],
+) -> Result<Ended> {
     let name = command.get_program().to_string_lossy().into_owned();
     let started = Instant::now();
     let mut child = command
@@ -40,7 +50,7 @@ pub(crate) fn run(command: &mut Command, input: &str, limit: Duration) -> Result
     }
     let status = child.wait().context("cannot wait for a process")?;
     let (ended, errors) = ended?;
-    if !status.success() {
+    if !status.code().is_some_and(|code| codes.contains(&code)) {
         bail!("{name} ended with {status}:\n{}{errors}", ended.stdout);
     }
     Ok(ended)

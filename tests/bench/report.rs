@@ -150,6 +150,23 @@ impl Report {
         self.servers.push((subject.title(), Vec::new()));
     }
 
+    /// Rows under another heading.
+    pub(crate) fn section(&mut self, name: &str) {
+        self.servers.push((name.to_owned(), Vec::new()));
+    }
+
+    /// One line a server: how many targets were met.
+    fn summary(&self) -> String {
+        let mut out = String::new();
+        for (server, rows) in &self.servers {
+            let met: Vec<String> = rows.iter().map(|row| row.cells()[5].clone()).collect();
+            let yes = met.iter().filter(|m| *m == "yes").count();
+            let no = met.iter().filter(|m| *m == "NO").count();
+            let _ = writeln!(out, "{server}: {yes} targets met, {no} missed");
+        }
+        out
+    }
+
     pub(crate) fn row(&mut self, row: Row) {
         if let Some((_, rows)) = self.servers.last_mut() {
             rows.push(row);
@@ -177,6 +194,7 @@ impl Report {
             }
             let _ = writeln!(out, "\n{server}\n{table}");
         }
+        let _ = write!(out, "\n{}", self.summary());
         if self.quick {
             out.push_str(QUICK);
         }
@@ -203,6 +221,12 @@ impl Report {
                 let _ = writeln!(out, "| {} | {} |", row.what, row.cells().join(" | "));
             }
         }
+        let _ = write!(
+            out,
+            "\n## In short\n\n{}",
+            self.summary().replace('\n', "\n\n").trim_end()
+        );
+        out.push('\n');
         out.push_str(&self.losses());
         if self.quick {
             out.push_str(QUICK);

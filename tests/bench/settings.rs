@@ -31,10 +31,13 @@ pub(crate) struct Settings {
     pub(crate) quick: bool,
 }
 
+/// Clients of the throughput trials.
+const CLIENTS: [u32; 4] = [8, 16, 64, 256];
+
 const USAGE: &str = "\
-usage: cargo bench --bench bench -- [OPTIONS]
+usage: cargo bench --bench bench -- [OPTIONS], or make bench BENCH=OPTIONS
   --quick             the tiniest setting: shows that it works, measures nothing
-  --pairs N           pairs in turn (6)            --seconds N    of one measurement (10)
+  --pairs N           pairs in turn (6)            --seconds N    of one measurement (2)
   --workloads A,B     (four oltp workloads)        --clients A,B  (8,16,64,256)
   --tables N          (4)                          --rows N       per table (250000)
   --memory N          clients of the memory trial, 0: none (1000)
@@ -47,7 +50,7 @@ impl Settings {
     pub(crate) fn parse(arguments: &[String]) -> Result<Self> {
         let mut settings = Self {
             pairs: 6,
-            seconds: 10,
+            seconds: 2,
             tables: 4,
             rows: 250_000,
             workloads: [
@@ -58,7 +61,7 @@ impl Settings {
             ]
             .map(String::from)
             .to_vec(),
-            clients: vec![8, 16, 64, 256],
+            clients: CLIENTS.to_vec(),
             memory_clients: 1000,
             load_rows: 1_000_000,
             pin: std::thread::available_parallelism().is_ok_and(|n| n.get() > 1),
@@ -109,6 +112,11 @@ impl Settings {
             }
         }
         Ok(settings)
+    }
+
+    /// Whether `workload` is also measured at 16 clients, unless clients were asked for.
+    pub(crate) fn wants_16(&self, workload: &str) -> bool {
+        self.clients != CLIENTS || ["oltp_point_select", "oltp_read_write"].contains(&workload)
     }
 
     /// Most clients of any trial.

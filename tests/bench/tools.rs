@@ -157,6 +157,19 @@ pub(crate) fn prepare(
     Ok(started.elapsed().as_secs_f64())
 }
 
+/// Has sysbench drop its tables; seconds.
+pub(crate) fn cleanup(tables: u32, subject: &Subject) -> Result<f64> {
+    let options = options_file(&subject.admin_way()?)?;
+    let started = Instant::now();
+    let mut command = Command::new("sysbench");
+    command
+        .arg("oltp_read_write")
+        .arg(config(&options))
+        .args([format!("--tables={tables}"), "cleanup".to_owned()]);
+    process::run(&mut command, "", PATIENCE)?;
+    Ok(started.elapsed().as_secs_f64())
+}
+
 fn ourselves(mode: &str, order: &str, core: Option<usize>, limit: Duration) -> Result<Ended> {
     let program = std::env::current_exe().context("cannot find this program")?;
     process::run(

@@ -18,6 +18,9 @@ use crate::servers::{self, Kind, Server};
 /// Everything that a server with other clients, a replica or too few rights to see them may be refused for.
 const ACKNOWLEDGED: &str = "[guard]\nacknowledge = [\"other-clients\", \"unseen-clients\", \"other-schemas\", \"unseen-schemas\", \"replicas\", \"unseen-replicas\", \"is-replica\", \"unseen-source\", \"unseen-backup\", \"unseen-disk\", \"unseen-limits\"]\n";
 
+/// Replicas that are there, or may be, get the load.
+const LOGGED: &str = "[dataset]\ntables = 2\nrows = 5_000\nload_threads = 2\nbinlog = \"logged\"\n";
+
 fn target(server: &Server, more: &str) -> String {
     format!(
         "[target]\nhost = \"127.0.0.1\"\nport = {}\nuser = \"bench\"\n{more}",
@@ -93,26 +96,23 @@ parameters = ["key"]
         let source = server(kind, &["--log-bin=b", "--server-id=1"]);
         let replica = server(kind, &["--server-id=2"]);
         let port = source.port;
-        match kind {
-            Kind::MariaDb => {
-                replica.run(&format!(
+        if kind == Kind::MariaDb {
+            replica.run(&format!(
                     "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='bench', MASTER_DELAY=1000"
                 ));
-                replica.run("START SLAVE");
-            }
-            _ => {
-                // Its own accounts are there already.
-                replica.run("RESET BINARY LOGS AND GTIDS");
-                replica.run(&format!(
+            replica.run("START SLAVE");
+        } else {
+            // Its own accounts are there already.
+            replica.run("RESET BINARY LOGS AND GTIDS");
+            replica.run(&format!(
                     "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, SOURCE_USER='bench', SOURCE_DELAY=1000, GET_SOURCE_PUBLIC_KEY=1"
                 ));
-                replica.run("START REPLICA");
-            }
+            replica.run("START REPLICA");
         }
         let lab = Lab::new();
         lab.write("thinking.toml", THINKING);
         let watched = format!(
-            "{ACKNOWLEDGED}\n[[replica]]\nname = \"second\"\nhost = \"127.0.0.1\"\nport = {}\n",
+            "{LOGGED}\n{ACKNOWLEDGED}\n[[replica]]\nname = \"second\"\nhost = \"127.0.0.1\"\nport = {}\n",
             replica.port
         );
         let plan = plan(
@@ -254,7 +254,7 @@ fn an_account_without_rights_leaves_signals_missing_and_names_them() {
         let lab = Lab::new();
         let plan = plan(
             &target(&server, ""),
-            ACKNOWLEDGED,
+            &format!("{LOGGED}\n{ACKNOWLEDGED}"),
             "workloads = [\"oltp_point_select\"]\nthreads = [1, 2, 4]\nmeasure = \"1s\"",
         );
         let found = drill(&lab, &plan);

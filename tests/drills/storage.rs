@@ -40,7 +40,7 @@ fn a_tiny_redo_log_is_checkpoints() {
             return;
         };
         let options = if servers::is_mariadb(&binary) {
-            "innodb_log_file_size = \"4MiB\""
+            "innodb_log_file_size = \"4MiB\", innodb_log_buffer_size = \"2MiB\""
         } else {
             "innodb_redo_log_capacity = \"8MiB\", skip_log_bin = true"
         };

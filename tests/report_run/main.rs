@@ -9,7 +9,9 @@
 
 mod findings;
 mod large;
+mod large_run;
 mod recorded;
 mod render;
+mod seen;
 mod store;
 mod support;

@@ -1,0 +1,229 @@
+//! What the command does beside driving load: finding the data of a private server again, putting it back, getting to the first query, writing a report. All of it through the command line.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use capbench::plan::Address;
+use capbench::store::{Place, Store};
+use jiff::Timestamp;
+use mysql::prelude::Queryable as _;
+use serde_json::Value;
+
+use crate::child::Way;
+use crate::large_run;
+use crate::process;
+use crate::report::{Better, Report, Row, Target};
+use crate::settings::Settings;
+use crate::subject::{DATABASE, Subject};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_capbench");
+const PATIENCE: Duration = Duration::from_secs(900);
+/// What starting may take beyond connecting, and what a report may take, in seconds.
+const START: f64 = 0.05;
+const REPORT: f64 = 1.0;
+/// Variable that holds the password of the account in a plan.
+const PASSWORD: &str = "CAPBENCH_BENCH_PASSWORD";
+
+/// A run of a plan, as its run.json tells it.
+struct Ran {
+    started: Timestamp,
+    json: Value,
+}
+
+impl Ran {
+    /// Second 0 of a cell and its length.
+    fn cell(&self, index: usize) -> Result<(Timestamp, f64)> {
+        let cell = &self.json["cells"][index];
+        let reason = || format!("cell {index} did not run: {}", cell["reason"]);
+        let at = cell["started_at"].as_str().with_context(reason)?;
+        let seconds = cell["seconds"].as_f64().with_context(reason)?;
+        Ok((at.parse()?, seconds))
+    }
+}
+
+fn between(from: Timestamp, to: Timestamp) -> f64 {
+    to.duration_since(from).as_secs_f64()
+}
+
+fn run(plan: &str, folder: &Path, cache: &Path, password: &str) -> Result<Ran> {
+    let file = folder.join("plan.toml");
+    std::fs::write(&file, plan)?;
+    let out = tempfile::Builder::new()
+        .prefix("run-")
+        .tempdir_in(folder)?
+        .keep();
+    let mut command = Command::new(PROGRAM);
+    command
+        .arg(&file)
+        .arg("--quiet")
+        .arg("--out")
+        .arg(&out)
+        .env("CAPBENCH_CACHE_DIR", cache)
+        .env(PASSWORD, password);
+    let started = Timestamp::now();
+    // Steps of a second allow no verdict: that is no failure of what is measured here.
+    process::run_allowing(&mut command, "", PATIENCE, &[0, 1, 4])?;
+    let text = std::fs::read_to_string(out.join("run.json"))?;
+    Ok(Ran {
+        started,
+        json: serde_json::from_str(&text)?,
+    })
+}
+
+/// Short steps, nothing but the load: what surrounds them is what is measured.
+const STEPS: &str = "[warmup]\nduration = \"0s\"\nsettle = \"0s\"\n\
+    [ladder]\nworkloads = [\"oltp_read_write\"]\nthreads = [8]\ndiscard = \"0s\"\n\
+    measure = \"1s\"\ninterval = \"1s\"\n";
+
+/// The data of a private server: found again in the cache, put back between two variants; each against
+/// what sysbench takes on the same server at its defaults (`theirs`: prepare, cleanup and prepare).
+pub(crate) fn private(
+    settings: &Settings,
+    subject: &Subject,
+    (tables, rows): (u32, u64),
+    theirs: &[(f64, f64)],
+    report: &mut Report,
+) -> Result<()> {
+    let base = tempfile::tempdir()?;
+    let plan = subject.plan_text(settings, tables, rows);
+    let target = plan.split("[ladder]").next().unwrap_or_default();
+    let plan = format!(
+        "{}reset = \"per-variant\"\n{STEPS}\
+         [[variant]]\nname = \"first\"\n[[variant]]\nname = \"second\"\n\
+         set = {{ innodb_flush_log_at_trx_commit = 2 }}\n",
+        target.replace(
+            "[target]",
+            "[guard]\nacknowledge = [\"low-disk\"]\n[target]"
+        )
+    );
+    let (mut again, mut reset) = (Vec::new(), Vec::new());
+    for (pair, &(prepare, cleanup_prepare)) in theirs.iter().enumerate() {
+        subject.check_interrupt()?;
+        let folder = tempfile::tempdir_in(base.path())?;
+        let cache = folder.path().join("cache");
+        run(&plan, folder.path(), &cache, "")?;
+        let second = run(&plan, folder.path(), &cache, "")?;
+        let (at, length) = second.cell(0)?;
+        let to_first = between(second.started, at);
+        let (next, _) = second.cell(1)?;
+        let between_variants = between(at, next) - length;
+        eprintln!(
+            "  private {tables} × {rows} rows, {}: found again {to_first:.2} s, put \
+             back {between_variants:.2} s; sysbench {prepare:.2} s and {cleanup_prepare:.2} s",
+            pair + 1
+        );
+        again.push((prepare, to_first));
+        reset.push((cleanup_prepare, between_variants));
+    }
+    for (what, values, target) in [
+        (
+            "the same data a second time, start to first query, s",
+            again,
+            10.0,
+        ),
+        ("putting the data back between variants, s", reset, 10.0),
+    ] {
+        report.row(Row {
+            what: format!("{tables} × {rows} rows: {what}"),
+            values,
+            scale: 1.0,
+            better: Better::Lower,
+            target: Some(Target::at(1.0 / target)),
+        });
+    }
+    Ok(())
+}
+
+/// From the start of the program to the release of its clients, given prepared data, against what may be: the
+/// time of one connection and 50 ms.
+pub(crate) fn start(settings: &Settings, subject: &mut Subject, report: &mut Report) -> Result<()> {
+    let base = tempfile::tempdir()?;
+    let way = subject.admin_way()?;
+    let (tables, rows) = (settings.tables, settings.rows);
+    let place = match &way.address {
+        Address::Tcp { host, port } => format!("host = {host:?}\nport = {port}"),
+        Address::Socket(path) => format!("socket = \"{}\"", path.display()),
+    };
+    let plan = format!(
+        "name = \"bench\"\nseed = 42\n\
+         [target]\n{place}\nuser = {:?}\npassword_env = \"{PASSWORD}\"\ntls = \"disabled\"\n\
+         database = \"{DATABASE}\"\n\
+         [guard]\nacknowledge = [\"low-disk\", \"other-clients\", \"other-schemas\", \
+         \"unseen-clients\", \"unseen-backup\", \"unseen-disk\", \"foreign-tables\"]\n\
+         [dataset]\ntables = {tables}\nrows = {rows}\n{}",
+        way.user,
+        STEPS.replace("oltp_read_write", "oltp_point_select")
+    );
+    let mut values = Vec::new();
+    for _ in 0..settings.pairs {
+        subject.check_interrupt()?;
+        let connected = Instant::now();
+        connect(&way)?;
+        let allowed = connected.elapsed().as_secs_f64() + START;
+        let ran = run(&plan, base.path(), base.path(), &way.password)?;
+        let (at, _) = ran.cell(0)?;
+        values.push((allowed, between(ran.started, at)));
+    }
+    report.row(Row {
+        what: "start to first query, ms (left: connecting and 50 ms)".to_owned(),
+        values,
+        scale: 1e3,
+        better: Better::Lower,
+        target: Some(Target::at(1.0)),
+    });
+    Ok(())
+}
+
+fn connect(way: &Way) -> Result<()> {
+    let builder = mysql::OptsBuilder::new()
+        .user(Some(&way.user))
+        .pass(Some(&way.password));
+    let builder = match &way.address {
+        Address::Tcp { host, port } => builder
+            .ip_or_hostname(Some(host))
+            .tcp_port(*port)
+            .prefer_socket(false),
+        Address::Socket(path) => builder.socket(path.to_str()),
+    };
+    mysql::Conn::new(builder)?.query_drop("DO 1")?;
+    Ok(())
+}
+
+/// The report of a run as large as runs get, against the second that it may take.
+pub(crate) fn large_report(settings: &Settings, report: &mut Report) -> Result<()> {
+    let base = tempfile::tempdir()?;
+    let cells = if settings.quick { 5 } else { large_run::CELLS };
+    let mut store = Store::create(
+        Place::Under(base.path()),
+        "large",
+        Timestamp::now(),
+        b"name = \"large\"\n",
+    )?;
+    store.save(&large_run::large(cells))?;
+    let mut values = Vec::new();
+    for _ in 0..settings.pairs {
+        let mut command = Command::new(PROGRAM);
+        command.arg("report").arg(store.dir());
+        let started = Instant::now();
+        let ended = process::run_allowing(&mut command, "", PATIENCE, &[0, 1, 4])?;
+        let seconds = started.elapsed().as_secs_f64();
+        eprintln!(
+            "  report of {cells} cells: {seconds:.2} s, CPU {:.2} s",
+            ended.user + ended.system
+        );
+        values.push((REPORT, seconds));
+    }
+    report.row(Row {
+        what: format!(
+            "report of {cells} cells × {} intervals, s (left: the target)",
+            large_run::INTERVALS
+        ),
+        values,
+        scale: 1.0,
+        better: Better::Lower,
+        target: Some(Target::at(1.0)),
+    });
+    Ok(())
+}
