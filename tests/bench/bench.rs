@@ -23,6 +23,7 @@ mod subject;
 #[allow(
     dead_code,
     clippy::unwrap_used,
+    clippy::wildcard_imports,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "made for tests"

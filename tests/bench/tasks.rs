@@ -144,7 +144,7 @@ pub(crate) fn start(settings: &Settings, subject: &mut Subject, report: &mut Rep
     let (tables, rows) = (settings.tables, settings.rows);
     let place = match &way.address {
         Address::Tcp { host, port } => format!("host = {host:?}\nport = {port}"),
-        Address::Socket(path) => format!("socket = {path:?}"),
+        Address::Socket(path) => format!("socket = \"{}\"", path.display()),
     };
     let plan = format!(
         "name = \"bench\"\nseed = 42\n\

@@ -116,7 +116,7 @@ fn requests(
     conversation: &Mutex<Conversation>,
     times: &Mutex<Vec<Duration>>,
 ) {
-    let mut buffer = [0; 65536];
+    let mut buffer = vec![0; 65536];
     while let Ok(len @ 1..) = client.read(&mut buffer) {
         {
             let mut talk = conversation.lock().unwrap();
@@ -146,7 +146,7 @@ fn answers(
     seed: u64,
     conversation: &Mutex<Conversation>,
 ) {
-    let mut buffer = [0; 65536];
+    let mut buffer = vec![0; 65536];
     let (mut passed, mut stalled) = (0, false);
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     while let Ok(len @ 1..) = server.read(&mut buffer) {
@@ -158,7 +158,7 @@ fn answers(
             random ^= random >> 7;
             random ^= random << 17;
             let share = (random >> 11) as f64 / (1u64 << 53) as f64;
-            std::thread::sleep(least + (most - least).mul_f64(share));
+            std::thread::sleep(least + most.saturating_sub(least).mul_f64(share));
         }
         let limit = match fault {
             Fault::Stall(limit, _) if !stalled => limit,
