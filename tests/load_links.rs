@@ -57,7 +57,7 @@ fn percentiles_are_those_of_the_link() {
             );
             let pace = if open {
                 Pace::Open {
-                    rate: 70.0,
+                    rate: 110.0,
                     clients: 64,
                     arrivals: Arrivals::Poisson,
                     backlog: 1000,
