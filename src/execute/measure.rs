@@ -44,18 +44,7 @@ impl Session<'_> {
         let plan = self.plan;
         let program = &plan.ladder.workloads[cell.workload];
         let label = label(plan, cell, program, total);
-        // Refining may end before its budget does, and a guard ends a ladder earlier.
-        let most = if plan.ladder.refine && cell.kind != CellKind::Soak {
-            "at most "
-        } else {
-            ""
-        };
-        self.terminal.say(format_args!(
-            "[{}] {}  ({most}about {} left)",
-            label.position,
-            label.text,
-            matrix::shown(left)
-        ));
+        self.announce(cell, &label, left);
         let blank = |status, reason| cell::blank(plan, cell, status, reason);
         let found = match self.look(program)? {
             Ok(found) => found,
@@ -117,11 +106,10 @@ impl Session<'_> {
                 }
                 cell::filled(blank(CellStatus::Completed, None), outcome)
             }
-            Err(LoadError::Interrupted) => blank(
-                CellStatus::Interrupted,
-                Some("the user ended it while its clients were connecting".to_owned()),
-            ),
-            Err(error) => blank(CellStatus::Failed, Some(reason(&error.to_string()))),
+            Err(error) => {
+                let (status, why) = never_loaded(&error);
+                blank(status, Some(why))
+            }
         };
         self.by_the_user(&mut record);
         let death = self.server.death();
@@ -156,6 +144,22 @@ impl Session<'_> {
             ));
         }
         Ok(record)
+    }
+
+    /// Says what is measured now, and what the run will still take.
+    fn announce(&self, cell: &Cell, label: &Label, left: Duration) {
+        // Refining may end before its budget does.
+        let most = if self.plan.ladder.refine && cell.kind != CellKind::Soak {
+            "at most "
+        } else {
+            ""
+        };
+        self.terminal.say(format_args!(
+            "[{}] {}  ({most}about {} left)",
+            label.position,
+            label.text,
+            matrix::shown(left)
+        ));
     }
 
     /// What failed after the user's wish to end proves nothing against the server: the cell was interrupted, and
@@ -258,6 +262,17 @@ impl Session<'_> {
             probe::Recorder::start(server, Some(Box::new(host)), self.plan.ladder.interval.0);
         self.watch_others(&mut recorder, busy);
         recorder
+    }
+}
+
+/// How a cell ended whose clients were never released, and why.
+fn never_loaded(error: &LoadError) -> (CellStatus, String) {
+    match error {
+        LoadError::Interrupted => (
+            CellStatus::Interrupted,
+            "the user ended it while its clients were connecting".to_owned(),
+        ),
+        error => (CellStatus::Failed, reason(&error.to_string())),
     }
 }
 
