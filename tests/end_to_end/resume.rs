@@ -204,6 +204,11 @@ fn a_changed_server_is_named_and_refused() {
         run(&lab, &["plan.toml", "--resume", "run"]).measured();
         let ended = statuses(&lab);
         assert_eq!(ended[..4], ["completed"; 4]);
+        // The cells before had written to the tables: they were dropped and loaded anew.
+        assert!(
+            lab.read("run/report.md")
+                .contains("loaded when the run was taken up again")
+        );
         assert_eq!(variables(&external), before);
     }
 }
