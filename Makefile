@@ -53,3 +53,8 @@ bless: ## Rewrite what is generated from the code: plans/reference.toml, docs/pl
 
 clean: ## Remove what was built
 	$(CARGO) clean
+
+.PHONY: faults
+faults: ## Kill capbench at twenty moments on each server: everything is put back
+	@sh tests/servers/need.sh mariadb
+	CAPBENCH_KILLS=20 $(CARGO) test --locked --test end_to_end -- faults

@@ -239,7 +239,7 @@ fn what_cannot_be_done_here_is_refused() {
         let mut read_only = variant("read-only");
         read_only.set = vec![setting("innodb_sort_buffer_size", 2 << 20)];
         let mut restart = variant("restart");
-        restart.set = vec![setting("innodb_io_capacity", 6)];
+        restart.set = vec![setting("innodb_io_capacity", 600)];
         restart.restart = true;
         let mut options = variant("options");
         options.options = vec![Setting {

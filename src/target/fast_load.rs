@@ -5,9 +5,6 @@ use super::variables::quoted;
 use super::{Server, TargetError};
 use crate::record::Flavour;
 
-/// Redo log of a `MariaDB` that loads, at least: with its default of 96 MiB the server writes out changed pages
-/// again and again to make room. It can be resized while the server runs since 10.9; older ones keep theirs.
-const REDO: u64 = 1 << 30;
 /// Codes of servers that do not have a setting, or not while they run: unknown variable or statement, read-only.
 const NOT_HERE: [u16; 5] = [1064, 1193, 1238, 1235, 3186];
 
@@ -31,26 +28,15 @@ impl Server {
             return Ok(changed);
         }
         let variables = self.variables()?;
-        let mut wanted = vec![("innodb_flush_log_at_trx_commit", 0)];
-        match self.flavour() {
-            Flavour::MySql => {
-                changed.redo_off = self.attempt("ALTER INSTANCE DISABLE INNODB REDO_LOG")?;
-            }
-            Flavour::MariaDb => {
-                let size = variables.get("innodb_log_file_size");
-                let size: Option<u64> = size.and_then(|value| value.parse().ok());
-                if size.is_some_and(|size| size < REDO) {
-                    wanted.push(("innodb_log_file_size", REDO));
-                }
-            }
+        // A larger redo log gains MariaDB nothing: putting it back waits for all changed pages to be written.
+        if self.flavour() == Flavour::MySql {
+            changed.redo_off = self.attempt("ALTER INSTANCE DISABLE INNODB REDO_LOG")?;
         }
-        for (name, value) in wanted {
-            let Some(was) = variables.get(name) else {
-                continue;
-            };
-            if self.attempt(&format!("SET GLOBAL {name} = {value}"))? {
-                changed.before.push((name.to_owned(), was.clone()));
-            }
+        let name = "innodb_flush_log_at_trx_commit";
+        if let Some(was) = variables.get(name)
+            && self.attempt(&format!("SET GLOBAL {name} = 0"))?
+        {
+            changed.before.push((name.to_owned(), was.clone()));
         }
         Ok(changed)
     }

@@ -161,8 +161,8 @@ pub(crate) fn slow_io(lab: &Lab, binary: &Path, fsync_ms: u32, pread_ms: u32) ->
         binary.display()
     );
     std::fs::write(&wrapper, script).unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&wrapper, mode).unwrap();
+    let runnable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&wrapper, runnable).unwrap();
     Some(wrapper)
 }
 

@@ -96,21 +96,18 @@ parameters = ["key"]
         let source = server(kind, &["--log-bin=b", "--server-id=1"]);
         let replica = server(kind, &["--server-id=2"]);
         let port = source.port;
-        match kind {
-            Kind::MariaDb => {
-                replica.run(&format!(
+        if kind == Kind::MariaDb {
+            replica.run(&format!(
                     "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='bench', MASTER_DELAY=1000"
                 ));
-                replica.run("START SLAVE");
-            }
-            _ => {
-                // Its own accounts are there already.
-                replica.run("RESET BINARY LOGS AND GTIDS");
-                replica.run(&format!(
+            replica.run("START SLAVE");
+        } else {
+            // Its own accounts are there already.
+            replica.run("RESET BINARY LOGS AND GTIDS");
+            replica.run(&format!(
                     "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, SOURCE_USER='bench', SOURCE_DELAY=1000, GET_SOURCE_PUBLIC_KEY=1"
                 ));
-                replica.run("START REPLICA");
-            }
+            replica.run("START REPLICA");
         }
         let lab = Lab::new();
         lab.write("thinking.toml", THINKING);

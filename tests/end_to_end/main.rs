@@ -3,6 +3,7 @@
 
 mod ends;
 mod external;
+mod faults;
 mod lab;
 mod managed;
 mod refusals;

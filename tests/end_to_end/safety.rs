@@ -81,7 +81,7 @@ fn the_server_knows_who_left_it_changed_and_can_be_put_back_without_the_folder()
             .expect(0)
             .says("nothing to put back");
         other.write("plan.toml", &plan(&external, LADDER));
-        run(&other, &["plan.toml", "--out", "next"]).expect(0);
+        run(&other, &["plan.toml", "--out", "next"]).measured();
         assert_eq!(variables(&external), before);
         run(&other, &["cleanup", "plan.toml"]).expect(0);
         assert_eq!(tables(&external), FOREIGN);
@@ -157,7 +157,7 @@ fn a_variable_that_the_server_moved_along_is_put_back_too() {
         make_foreign(&external);
         make_accounts(&lab, &external, &binary);
         let before = variables(&external);
-        run(&lab, &["plan.toml", "--out", "run"]).expect(0);
+        run(&lab, &["plan.toml", "--out", "run"]).measured();
         assert_eq!(variables(&external), before);
     }
 }
