@@ -90,7 +90,8 @@ fn percentiles_are_those_of_the_link() {
             let statement = statement.unwrap();
             // The same transactions: those that were answered within the cell.
             let end = outcome.started_at.unwrap() + Duration::from_secs_f64(outcome.seconds);
-            let times = proxy.times(Instant::now() - end.elapsed().unwrap());
+            let end = Instant::now().checked_sub(end.elapsed().unwrap());
+            let times = proxy.times(end.unwrap());
             let link = |quantile: f64| {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
                 let rank = (quantile * times.len() as f64).ceil() as usize;
