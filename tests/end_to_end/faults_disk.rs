@@ -105,6 +105,7 @@ fn a_full_disk_under_the_run_folder() {
 }
 
 #[test]
+#[ignore = "slow; make faults runs it"]
 fn a_full_disk_under_a_private_server() {
     for binary in servers::servers() {
         let lab = Lab::new();

@@ -149,6 +149,7 @@ fn frozen_under_a_step_and_continued() {
 }
 
 #[test]
+#[ignore = "slow; make faults runs it"]
 fn frozen_to_the_end() {
     // What takes its time is capbench's patience, the same with any server.
     let binary = &servers::servers()[0];
@@ -261,6 +262,7 @@ fn a_table_locked_at_load() {
 }
 
 #[test]
+#[ignore = "slow; make faults runs it"]
 fn a_table_held_at_reset() {
     for binary in servers::servers() {
         let ladder = LADDER.replace("600ms", "2s").replace("[1, 2]", "[2]");
@@ -331,6 +333,7 @@ fn read_only_under_a_step() {
 }
 
 #[test]
+#[ignore = "slow; make faults runs it"]
 fn no_right_to_set_and_no_local_infile() {
     for binary in servers::servers() {
         let drill = Drill::new(&binary, STEPS, usual);
