@@ -1,5 +1,6 @@
 //! A ladder: the cells of one variant and workload, step by step.
 
+use super::doubt;
 use super::findings::{CellSummary, StepSummary, Validity};
 use super::knee::{Knee, KneeKind, LadderPoint, from_points_with_noise, gain_per_doubling};
 use super::signals::Signals;
@@ -133,6 +134,18 @@ pub(crate) fn knee(steps: &[StepCells<'_>], combined: &[StepSummary], gain: Rati
     let mut knee = from_points_with_noise(&points, gain, run_noise(combined));
     if knee.kind != KneeKind::Insufficient {
         lower_if_suspect(&mut knee, combined);
+        let crowded = |step: &StepCells<'_>| {
+            let mut usable = step.usable().peekable();
+            usable.peek().is_some() && usable.all(|m| doubt::crowded(m.summary))
+        };
+        // Noise of the points is no measure of what others took from all of them.
+        if steps
+            .iter()
+            .filter(|s| s.usable().next().is_some())
+            .all(crowded)
+        {
+            knee.distrust(doubt::CROWDED.to_owned());
+        }
     }
     Some(knee)
 }
