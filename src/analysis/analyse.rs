@@ -141,7 +141,7 @@ fn one_ladder(
         .map_or((None, None), |knee| diagnose(run, knee, steps, &combined));
     let unreliable = knee
         .as_ref()
-        .and_then(|knee| ladder::unreliable(knee, &combined));
+        .and_then(|knee| ladder::unreliable(knee, steps, &combined));
     LadderFinding {
         variant: variant.to_owned(),
         workload: workload.to_owned(),

@@ -1,7 +1,6 @@
 //! Two runs against each other: the same statistics as between variants, with what days differ by on top.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use serde::Serialize;
 
@@ -248,6 +247,25 @@ fn undecidable(deciding: &[&Comparison]) -> Option<String> {
     ))
 }
 
+/// Which runs rest on cells whose figures are in doubt; empty: neither.
+fn mostly_suspect(findings: &(Findings, Findings)) -> String {
+    let most = |f: &Findings| {
+        let ran = f.cells.iter().filter(|c| c.validity != Validity::Invalid);
+        let suspect = ran.clone().filter(|c| doubt::of_cell(c)).count();
+        let all = ran.count();
+        (2 * suspect > all).then(|| format!("{suspect} of {all}"))
+    };
+    let (which, shares) = match (most(&findings.0), most(&findings.1)) {
+        (Some(first), Some(second)) => ("both runs", format!("{first} and {second}")),
+        (Some(first), None) => ("the first run", first),
+        (None, Some(second)) => ("the second run", second),
+        (None, None) => return String::new(),
+    };
+    format!(
+        " Most cells of {which} are suspect ({shares}) by stalls, unaccounted time or other processes."
+    )
+}
+
 fn conclude(
     comparisons: Vec<Comparison>,
     changed: Moved,
@@ -303,17 +321,7 @@ fn conclude(
             ),
         }
     };
-    for (which, f) in [("first", &findings.0), ("second", &findings.1)] {
-        let ran = f.cells.iter().filter(|c| c.validity != Validity::Invalid);
-        let suspect = ran.clone().filter(|c| doubt::of_cell(c)).count();
-        let all = ran.count();
-        if 2 * suspect > all {
-            let _ = write!(
-                sentence,
-                " Most cells of the {which} run are suspect ({suspect} of {all}, by stalls, unaccounted time or other processes)."
-            );
-        }
-    }
+    sentence.push_str(&mostly_suspect(findings));
     let exit_code = match (&unreliable, comparisons.is_empty(), worse.is_empty()) {
         (_, true, _) | (Some(_), _, _) => 4,
         (None, false, false) => 1,

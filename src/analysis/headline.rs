@@ -7,7 +7,7 @@ use super::findings::{
     StepSummary, Validity,
 };
 use super::instance::deciding;
-use super::knee::{Confidence, KneeKind};
+use super::knee::{Confidence, Knee, KneeKind};
 use super::{criteria, doubt};
 use crate::record::{CellStatus, Run, RunEnd};
 use crate::units::{PerSecond, Ratio};
@@ -66,7 +66,14 @@ fn deciders(decides: &LadderFinding, baseline: &[&LadderFinding]) -> String {
 /// The smallest of all. A workload that has none to state leaves none for the instance: the others'
 /// would be too rosy.
 fn headroom(baseline: &[&LadderFinding]) -> Option<Ratio> {
-    let all: Option<Vec<Ratio>> = baseline.iter().map(|l| l.limit.headroom).collect();
+    let of = |ladder: &&LadderFinding| {
+        let known = |knee: &Knee| knee.kind != KneeKind::Insufficient;
+        ladder
+            .limit
+            .headroom
+            .filter(|_| ladder.knee.as_ref().is_none_or(known))
+    };
+    let all: Option<Vec<Ratio>> = baseline.iter().map(of).collect();
     all?.into_iter().reduce(|a, b| if b < a { b } else { a })
 }
 
@@ -245,7 +252,14 @@ fn overall(
     }
     if let Some(open) = criteria.iter().find(|c| c.outcome == Outcome::Inconclusive) {
         let why = open.remark.as_ref().unwrap_or(&open.why);
-        return (Overall::Inconclusive, Some(format!("{}: {why}", open.name)));
+        let place = open
+            .place
+            .as_ref()
+            .map_or_else(String::new, |place| format!(" {place}"));
+        return (
+            Overall::Inconclusive,
+            Some(format!("{}{place}: {why}", open.name)),
+        );
     }
     if !criteria.is_empty() {
         return match baseline.iter().find_map(|l| weak(l, cells)) {

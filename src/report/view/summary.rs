@@ -312,7 +312,7 @@ pub(super) fn definitions(run: &Run) -> Vec<Pair> {
         ),
         Pair::new(
             "Gain, %",
-            "Change of TPS per doubling of threads, step to step: against the previous valid step. The knee is held against every later step instead, so that a single step beyond it may gain more than it asks for.",
+            "Change of TPS per doubling of threads, step to step: against the previous valid step. The knee is held against every later step instead, so that a row beyond it may show more than the threshold.",
         ),
         Pair::new(
             "Verdict",
