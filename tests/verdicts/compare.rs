@@ -145,8 +145,13 @@ fn a_run_that_cannot_be_relied_on_is_not_compared_as_if_it_could() {
     assert!(
         found
             .unreliable
+            .clone()
             .unwrap()
-            .contains("the second run: run failed: the server went away")
+            .contains("the second run failed: the server went away")
+    );
+    assert_eq!(
+        found.sentence,
+        "Nothing could be decided, because the second run failed: the server went away."
     );
     let mut empty = measured(1.0);
     empty.cells.clear();
