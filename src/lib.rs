@@ -81,6 +81,9 @@ fn run(args: &RunArgs, terminal: &Terminal, interrupt: &Interrupt) -> Result<Exi
     let failure = commands::close(&mut run, measured);
     if run.cells.len() == known && failure.is_some() && args.resume.is_some() {
         // What the folder holds stays as it is.
+        if let Some(way) = commands::way_on(args, &store, failure.as_ref()) {
+            terminal.say(way);
+        }
         return Err(failure.unwrap_or_else(|| Failure::run(anyhow!("nothing was measured"))));
     }
     if run.cells.is_empty() && failure.is_some() {
@@ -99,7 +102,8 @@ fn run(args: &RunArgs, terminal: &Terminal, interrupt: &Interrupt) -> Result<Exi
         store.dir(),
         loaded.plan.report.template.as_deref(),
     );
-    commands::finish(&run, &findings, saved, written, failure)
+    let way_on = commands::way_on(args, &store, failure.as_ref());
+    commands::finish(&run, &findings, saved, written, way_on, failure)
 }
 
 /// Target ready, data ready, every cell measured, everything put back — on every way out.

@@ -104,19 +104,128 @@ const CELL_OVERHEAD_SECONDS: f64 = 0.3;
 /// The default of `innodb_buffer_pool_size` on all servers of the family.
 const DEFAULT_BUFFER_POOL: Bytes = Bytes(128 << 20);
 
-/// Estimates duration and disk without asking any server.
-pub fn estimate(plan: &Plan) -> Estimate {
+/// Bytes of data and index; `None`: stated in buffer pools of a server that was not asked yet.
+fn data_bytes(plan: &Plan) -> Option<f64> {
     let tables = f64::from(plan.dataset.tables);
-    let data = match plan.dataset.size {
+    match plan.dataset.size {
         DataSize::Rows(rows) => Some(rows as f64 * tables * ROW_BYTES),
         DataSize::Bytes(bytes) => Some(bytes.0 as f64),
         DataSize::BufferPools(factor) => {
             stated_buffer_pool(plan).map(|pool| pool.0 as f64 * factor)
         }
+    }
+}
+
+/// Seconds of loading all data once.
+fn load_seconds(plan: &Plan) -> f64 {
+    data_bytes(plan).unwrap_or(0.0) / ROW_BYTES / LOAD_ROWS_PER_SECOND
+}
+
+/// Seconds of beginning a visit of a variant on data that is ready.
+fn begin_seconds(plan: &Plan, variant: usize) -> f64 {
+    let restart = if plan.variants[variant].restart {
+        RESTART_SECONDS
+    } else {
+        0.0
     };
+    restart + warmup_seconds(plan)
+}
+
+fn warmup_seconds(plan: &Plan) -> f64 {
+    if plan.warmup.workload.is_some() {
+        plan.warmup.duration.seconds()
+    } else {
+        0.0
+    }
+}
+
+fn cell_seconds(plan: &Plan) -> f64 {
+    plan.ladder.discard.seconds() + plan.ladder.measure.seconds() + CELL_OVERHEAD_SECONDS
+}
+
+fn soak_seconds(plan: &Plan) -> f64 {
+    plan.soak.as_ref().map_or(0.0, |soak| {
+        plan.ladder.discard.seconds() + soak.duration.seconds() + CELL_OVERHEAD_SECONDS
+    })
+}
+
+fn refine_seconds(plan: &Plan) -> f64 {
+    if plan.ladder.refine {
+        plan.ladder.refine_budget.seconds()
+    } else {
+        0.0
+    }
+}
+
+fn time(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST_ESTIMATE)
+}
+
+/// What one cell takes.
+pub fn cell_time(plan: &Plan) -> Duration {
+    time(cell_seconds(plan))
+}
+
+/// What the plan's soak takes; zero without one.
+pub fn soak_time(plan: &Plan) -> Duration {
+    time(soak_seconds(plan))
+}
+
+/// What follows a reference cell when `to_come` more of them do: refining at its whole budget, the soak.
+pub fn after_references(plan: &Plan, to_come: usize) -> Duration {
+    time(to_come as f64 * cell_seconds(plan) + refine_seconds(plan) + soak_seconds(plan))
+}
+
+/// What a run will still take when the first of `rest`, the cells that are left, is about to be loaded: its variant
+/// has begun and its data is ready.
+pub fn left(plan: &Plan, rest: &[Cell]) -> Duration {
+    time(left_seconds(plan, rest))
+}
+
+/// A time as it is shown: an estimate is not known to the second.
+pub fn shown(time: Duration) -> Span {
+    Span(Duration::try_from_secs_f64(rounded_up(time.as_secs_f64())).unwrap_or(LONGEST_ESTIMATE))
+}
+
+fn left_seconds(plan: &Plan, rest: &[Cell]) -> f64 {
+    let visits: Vec<_> = visits(rest).collect();
+    let loads = match (plan.dataset.existing, plan.dataset.reset) {
+        (true, _) | (false, Reset::Never) => 0,
+        (false, Reset::PerVariant) => dirtied(plan, &visits),
+        (false, Reset::PerCell) => dirtied(plan, &rest.chunks(1).collect::<Vec<_>>()),
+    };
+    // Data that was put back for a cell is warmed up again.
+    let warmed = match plan.dataset.reset {
+        Reset::PerCell => loads.saturating_sub(visits.len().saturating_sub(1)),
+        Reset::Never | Reset::PerVariant => 0,
+    };
+    // A private server's data is loaded once and then put back from a copy of its files.
+    let again = match plan.target.place {
+        crate::plan::Place::Managed(_) => COPY_AGAINST_LOAD,
+        crate::plan::Place::Server(_) => 1.0,
+    };
+    let (cell, warmup, load) = (cell_seconds(plan), warmup_seconds(plan), load_seconds(plan));
+    let begins: f64 = visits
+        .iter()
+        .skip(1)
+        .map(|visit| begin_seconds(plan, visit[0].variant))
+        .sum();
+    rest.len() as f64 * cell
+        + begins
+        + warmed as f64 * warmup
+        + loads as f64 * again * load
+        + after_ladder(plan, cell, warmup, load)
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// Estimates duration and disk without asking any server.
+pub fn estimate(plan: &Plan) -> Estimate {
+    let data = data_bytes(plan);
     let cells = cells(plan);
     let visits: Vec<_> = visits(&cells).collect();
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let restarts = count(
         visits
             .iter()
@@ -129,34 +238,13 @@ pub fn estimate(plan: &Plan) -> Estimate {
         (false, Reset::PerVariant) => 1 + count(dirtied(plan, &visits)),
         (false, Reset::PerCell) => 1 + count(dirtied(plan, &cells.chunks(1).collect::<Vec<_>>())),
     };
-    let load_seconds = data.unwrap_or(0.0) / ROW_BYTES / LOAD_ROWS_PER_SECOND;
-    let warmup = if plan.warmup.workload.is_some() {
-        plan.warmup.duration.seconds()
-    } else {
-        0.0
-    };
-    let warmups = match plan.dataset.reset {
-        // Data that was put back is warmed up again.
-        Reset::PerCell => visits.len().max(loads as usize),
-        Reset::Never | Reset::PerVariant => visits.len(),
-    };
-    // A private server's data is loaded once and then put back from a copy of its files.
-    let again = match plan.target.place {
-        crate::plan::Place::Managed(_) => COPY_AGAINST_LOAD,
-        crate::plan::Place::Server(_) => 1.0,
-    };
-    let loaded = f64::from(loads.min(1)) + f64::from(loads.saturating_sub(1)) * again;
-    let cell =
-        plan.ladder.discard.seconds() + plan.ladder.measure.seconds() + CELL_OVERHEAD_SECONDS;
-    let seconds = cells.len() as f64 * cell
-        + warmups as f64 * warmup
-        + f64::from(restarts) * RESTART_SECONDS
-        + loaded * load_seconds
-        + after_ladder(plan, cell, warmup, load_seconds);
+    let first = f64::from(loads.min(1)) * load_seconds(plan)
+        + cells
+            .first()
+            .map_or(0.0, |cell| begin_seconds(plan, cell.variant));
+    let seconds = first + left_seconds(plan, &cells);
     Estimate {
-        duration: Span(
-            Duration::try_from_secs_f64(rounded_up(seconds)).unwrap_or(LONGEST_ESTIMATE),
-        ),
+        duration: shown(time(seconds)),
         data: data.map(bytes),
         restarts,
         loads,
@@ -173,11 +261,9 @@ fn after_ladder(plan: &Plan, cell: f64, warmup: f64, load: f64) -> f64 {
         seconds += workloads * cell;
         cells += workloads;
     }
-    if plan.ladder.refine {
-        seconds += plan.ladder.refine_budget.seconds();
-    }
-    if let Some(soak) = &plan.soak {
-        seconds += plan.ladder.discard.seconds() + soak.duration.seconds() + CELL_OVERHEAD_SECONDS;
+    seconds += refine_seconds(plan);
+    if plan.soak.is_some() {
+        seconds += soak_seconds(plan);
         cells += 1.0;
     }
     let returns = plan.variants.len() > 1 && plan.ladder.repeats % 2 == 1;
@@ -304,6 +390,28 @@ mod tests {
         assert_eq!(estimate.data, Some(Bytes(4_000_000 * 235)));
         // 16 cells of 10 + 120 + 0.3 s, 4 warm-ups of 60 s, 2 restarts, a load of 26.7 s and 3 copies of a tenth: 2375 s.
         assert_eq!(estimate.duration.to_string(), "40m");
+    }
+
+    #[test]
+    fn what_is_left_counts_the_cells_that_are_left_and_what_follows_them() {
+        let two = plan(TWO_VARIANTS);
+        let all = cells(&two);
+        // One cell; four cells, a visit's warm-up, and a copy of a tenth of the load for its data.
+        let seconds = |rest: &[Cell]| left(&two, rest).as_secs_f64();
+        assert!((seconds(&all[15..]) - 130.3).abs() < 1e-6);
+        assert!((seconds(&all[11..]) - (5.0 * 130.3 + 60.0 + 2.666_666)).abs() < 1e-3);
+        // Nothing else is in the whole but what comes before the first cell: the load and a warm-up.
+        let whole = estimate(&two).duration.seconds();
+        assert!((whole - (seconds(&all) + 60.0 + 26.666)).abs() < 60.0);
+
+        let more = plan(
+            "[ladder]\nworkloads = [\"oltp_read_only\"]\nthreads = [1, 4]\nmeasure = \"120s\"\n\
+             refine = true\nrefine_budget = \"10m\"\n[soak]\nthreads = 4\nduration = \"30m\"\n",
+        );
+        let last = left(&more, &cells(&more)[1..]).as_secs_f64();
+        assert!((last - (130.3 + 600.0 + 1810.3)).abs() < 1e-6, "{last}");
+        assert_eq!(shown(Duration::from_millis(3_600)).to_string(), "4s");
+        assert_eq!(shown(Duration::from_secs(700)).to_string(), "12m");
     }
 
     #[test]

@@ -479,13 +479,19 @@ pub struct SoakRecord {
     pub not_run: Option<String>,
 }
 
-/// A run that was cut off and taken up again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A run that had ended before it was through, and was taken up again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resumption {
     /// When, UTC, RFC 3339.
     pub at: String,
     /// The last cell that had ended before; 0: none.
     pub after_cell: u32,
+    /// How the run had ended before; `None`: recorded by an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<RunEnd>,
+    /// When it had, UTC, RFC 3339; `None`: it was cut off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
 }
 
 /// The manifest and the cells of one run: everything a run folder holds.

@@ -1,5 +1,6 @@
 //! Loads on real servers: broken off at random moments and continued, watched, past the binary log, and proved by
-//! a generator of rows that knows nothing but what docs/method.md says.
+//! a generator of rows that knows nothing but what docs/method.md says. `CAPBENCH_LOAD_KILLS=6` is the long form
+//! (`make faults`).
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -208,11 +209,20 @@ impl Progress for Rows {
     }
 }
 
+/// How often each is killed; more in the long form (`make faults`).
+fn kills() -> u32 {
+    std::env::var("CAPBENCH_LOAD_KILLS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(2)
+}
+
 /// kill -9 of the server while rows travel and while indexes are built.
 fn survives_killed_servers(server: &mut Server) {
     let plan = plan("killed", 101_000);
     let mut broken = 0;
-    for _ in 0..4 {
+    let kills = kills();
+    for _ in 0..kills {
         let rows = Rows(AtomicU64::new(0));
         let (at, pause) = (
             rand::random_range(0..300_000_u64),
@@ -251,7 +261,7 @@ fn survives_killed_servers(server: &mut Server) {
     }
     prepare(server, &plan).unwrap();
     assert_documented(server, &plan, 101_000);
-    eprintln!("{broken} of 4 loads were broken off");
+    eprintln!("{broken} of {kills} loads were broken off");
     server.run("DROP DATABASE killed");
 }
 
@@ -278,7 +288,7 @@ fn survives_killed_capbenches(server: &Server) {
             .spawn()
             .unwrap()
     };
-    for _ in 0..3 {
+    for _ in 0..kills() {
         let mut child = start();
         std::thread::sleep(Duration::from_millis(rand::random_range(300..2_500)));
         let _ = child.kill();

@@ -51,19 +51,20 @@ pub(crate) fn open_server_on(
     terminal: &Terminal,
     interrupt: &Interrupt,
 ) -> Result<Server, Failure> {
-    terminal.say(match &plan.target.place {
-        plan::Place::Managed(managed) => {
-            for folder in target::end_orphans(managed.directory.as_deref()) {
-                terminal.say(format_args!(
-                    "removed a private server that a killed capbench had left behind in {}",
-                    folder.display()
-                ));
-            }
-            "starting a private server".to_owned()
+    if let plan::Place::Managed(managed) = &plan.target.place {
+        for folder in target::end_orphans(managed.directory.as_deref()) {
+            terminal.say(format_args!(
+                "removed a private server that a killed capbench had left behind in {}",
+                folder.display()
+            ));
         }
-        plan::Place::Server(place) => format!("connecting to {}", place.address),
-    });
-    let server = Server::open_on(plan, source, journal, interrupt).map_err(Failure::target)?;
+        terminal.say("starting a private server");
+    }
+    let asked = |endpoint: &target::Endpoint| {
+        terminal.say(format_args!("connecting to {}", endpoint.address));
+    };
+    let server = Server::open_announced(plan, source, journal, interrupt, &asked)
+        .map_err(Failure::target)?;
     let identity = server.identity();
     terminal.say(format_args!(
         "{} {}, {}",

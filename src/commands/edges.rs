@@ -197,20 +197,56 @@ pub(crate) fn put_back(
     }
 }
 
-/// The result table, the report's place and the exit code.
+/// How a run that the user has ended goes on; `None`: it ended otherwise.
+pub(crate) fn way_on(args: &RunArgs, store: &Store, failure: Option<&Failure>) -> Option<String> {
+    failure.filter(|failure| failure.exit == Exit::Interrupted)?;
+    let plan = args.plan.as_deref()?;
+    Some(format!(
+        "go on:  capbench {} --resume {}",
+        word(plan),
+        word(store.dir())
+    ))
+}
+
+/// A path as a shell takes it.
+fn word(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let plain = |c: char| c.is_alphanumeric() || "-_./+,:@%=".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.into_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// The result table, the report's place, how the run goes on, and the exit code.
 pub(crate) fn finish(
     run: &Run,
     findings: &Findings,
     saved: Result<(), StoreError>,
     written: Result<report::Written, report::ReportError>,
+    way_on: Option<String>,
     failure: Option<Failure>,
 ) -> Result<Exit, Failure> {
     Terminal::data(&report::terminal_table(run, findings));
     saved.map_err(Failure::run)?;
     let written = written.map_err(Failure::run)?;
-    Terminal::data(&format!("\n{written}"));
+    let way_on = way_on.map_or_else(String::new, |way| format!("\n{way}"));
+    Terminal::data(&format!("\n{written}{way_on}"));
     match failure {
         Some(failure) => Err(failure),
         None => Ok(Exit::from_code(findings.headline.exit_code)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        let shown = |path: &str| word(Path::new(path));
+        assert_eq!(shown("reports/a-1/b_2.toml"), "reports/a-1/b_2.toml");
+        assert_eq!(shown("my plan.toml"), "'my plan.toml'");
+        assert_eq!(shown("it's"), "'it'\\''s'");
     }
 }

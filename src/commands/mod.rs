@@ -16,7 +16,9 @@ mod resume;
 pub(crate) use admission::{admit, hold, open_server_on, somebody_to_ask, within_window};
 pub(crate) use analyst::Analyst;
 pub(crate) use dispatch::{dispatch, listen};
-pub(crate) use edges::{check_template, close, create_store, finish, new_run, put_back, read_plan};
+pub(crate) use edges::{
+    check_template, close, create_store, finish, new_run, put_back, read_plan, way_on,
+};
 pub(crate) use failure::{Failure, session_failure};
 pub(crate) use kept::open_for_data;
 pub(crate) use offline::list;

@@ -1,5 +1,5 @@
-//! `capbench PLAN --resume DIR`: a run that was cut off goes on after its last finished cell, if everything that
-//! decides its figures is as it was.
+//! `capbench PLAN --resume DIR`: a run that was interrupted or cut off goes on after its last finished cell, if
+//! everything that decides its figures is as it was.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,8 @@ use super::restore::end_private;
 use crate::cli::Exit;
 use crate::plan::{self, Loaded};
 use crate::record::{
-    CellKind, CellRecord, CellStatus, HostFacts, Resumption, Run, RunEnd, ServerIdentity,
+    AfterLadder, CellKind, CellRecord, CellStatus, HostFacts, Resumption, Run, RunEnd,
+    ServerIdentity,
 };
 use crate::store::Store;
 use crate::target::Journal;
@@ -81,10 +82,11 @@ pub(crate) fn resume(dir: &Path, loaded: &Loaded) -> Result<(Store, Run), Failur
     run.resumed.push(Resumption {
         at: fresh.started_at,
         after_cell,
+        end: Some(std::mem::replace(&mut run.end, RunEnd::Running)),
+        ended_at: run.ended_at.take(),
     });
-    run.end = RunEnd::Running;
-    run.ended_at = None;
     // Made again, or said again.
+    run.after = AfterLadder::default();
     run.settings.clear();
     run.unavailable.clear();
     Ok((store, run))
@@ -116,6 +118,13 @@ fn put_back_first(dir: &Path, store: &Store, loaded: &Loaded) -> Result<(), Fail
 /// Leaves the cells that had ended by themselves, up to the first that had not. What follows a ladder (refined
 /// steps, references, a soak) is decided anew.
 fn keep_ended(run: &mut Run) {
+    run.cells.truncate(ended_cells(&run.cells, &run.end));
+    let last = run.cells.last().map_or(0, |last| last.index);
+    run.starts.retain(|start| start.cell <= last);
+}
+
+/// How many of the cells of a run that ended so had ended by themselves, up to the first that had not.
+fn ended_cells(cells: &[CellRecord], end: &RunEnd) -> usize {
     let ended = |cell: &&CellRecord| {
         let not_run = cell
             .reason
@@ -127,16 +136,14 @@ fn keep_ended(run: &mut Run) {
             // Its records were cut off.
             && !(cell.status == CellStatus::Completed && cell.intervals.is_empty())
     };
-    let mut kept = run.cells.iter().take_while(ended).count();
+    let mut kept = cells.iter().take_while(ended).count();
     // The cell under which the whole run failed.
     let failed =
         |cell: Option<&CellRecord>| cell.is_some_and(|cell| cell.status == CellStatus::Failed);
-    if matches!(run.end, RunEnd::Failed(_)) && failed(run.cells[..kept].last()) {
+    if matches!(end, RunEnd::Failed(_)) && failed(cells[..kept].last()) {
         kept -= 1;
     }
-    run.cells.truncate(kept);
-    let last = run.cells.last().map_or(0, |last| last.index);
-    run.starts.retain(|start| start.cell <= last);
+    kept
 }
 
 /// What differs between two looks at the load machine.
@@ -230,7 +237,7 @@ fn placeless(variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::record::Flavour;
+    use crate::record::{self, Flavour};
     use crate::units::Millis;
 
     fn server(address: &str, variables: &[(&str, &str)]) -> ServerIdentity {
@@ -275,6 +282,67 @@ mod tests {
         now.variables.insert("x".into(), "2".into());
         let found = other_server(&then, &now);
         assert!(found[0].contains("x was 1, now 2"), "{found:?}");
+    }
+
+    fn cell(kind: CellKind, status: CellStatus, reason: Option<&str>) -> CellRecord {
+        CellRecord {
+            index: 1,
+            repeat: 1,
+            variant: "baseline".into(),
+            workload: "w".into(),
+            step: plan::Step::Threads(8),
+            kind,
+            clients: 8,
+            status,
+            reason: reason.map(str::to_owned),
+            started_at: None,
+            seconds: 0.0,
+            think_time_ms: 0.0,
+            per_client: Vec::new(),
+            outage_seconds: 0.0,
+            recovery_seconds: None,
+            statements: Vec::new(),
+            client: record::ClientUsage::default(),
+            differences: Vec::new(),
+            evidence: record::CellEvidence::default(),
+            intervals: vec![record::Interval::empty(0.0, 1.0, record::Phase::Measure)],
+            server: Vec::new(),
+            host: Vec::new(),
+            merged: record::Merged::default(),
+        }
+    }
+
+    #[test]
+    fn what_the_user_or_a_dead_run_cut_off_is_measured_again_with_all_that_follows() {
+        use CellKind::{Ladder, Refined, Soak};
+        use CellStatus::{Completed, Failed, Interrupted, Skipped, Stopped};
+        let kept = |cells: &[(CellKind, CellStatus, Option<&str>)], end: &RunEnd| {
+            let cells: Vec<CellRecord> = cells
+                .iter()
+                .map(|(kind, status, reason)| cell(*kind, *status, *reason))
+                .collect();
+            ended_cells(&cells, end)
+        };
+        let done = (Ladder, Completed, None);
+        let failed = (Ladder, Failed, Some("client 1 could not connect"));
+        let after = (Ladder, Skipped, Some("the step before failed (8 threads)"));
+        let not_run = (Ladder, Skipped, Some("not started: the user ended the run"));
+        let user = RunEnd::Interrupted;
+        let cut = (Ladder, Interrupted, Some("the user ended it"));
+        assert_eq!(kept(&[done, cut, not_run, not_run], &user), 1);
+        assert_eq!(kept(&[cut, not_run], &user), 0);
+        // What failed by itself stays, with what its failure skipped.
+        assert_eq!(kept(&[failed, after, done, not_run], &user), 3);
+        assert_eq!(
+            kept(&[(Ladder, Stopped, Some("p95")), after, cut], &user),
+            2
+        );
+        // The cell under which the run failed, and what follows a ladder.
+        let fell = RunEnd::Failed("the server is gone".into());
+        assert_eq!(kept(&[done, failed, not_run], &fell), 1);
+        let refined = (Refined, Completed, None);
+        let soak = (Soak, Interrupted, Some("the user ended it"));
+        assert_eq!(kept(&[done, done, refined, soak], &user), 2);
     }
 
     #[test]

@@ -57,7 +57,10 @@ pub fn planned(
         ));
     }
     if has_index(&plan.dataset, layout) {
-        all.push(Planned::new(create_index(layout, 1), each));
+        all.push(Planned::new(
+            create_index(layout, 1),
+            each.trim_end_matches("; "),
+        ));
     }
     Ok(all)
 }

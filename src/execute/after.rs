@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::guard::outside_window;
-use super::visit::{Next, next};
+use super::visit::Next;
 use super::{Session, SessionError};
 use crate::matrix::{self, Cell};
 use crate::plan::Plan;
@@ -39,10 +39,12 @@ impl Session<'_> {
             self.note_refining();
             return Ok(RunEnd::Completed);
         }
-        let mut present = planned.last().map_or(0, |cell| cell.variant) == 0;
-        for place in &references {
+        // A run that was taken up again after its ladder has nothing on its server yet.
+        let mut present = planned.last().map_or(0, |cell| cell.variant) == 0 && !self.first_start();
+        for (place, to_come) in references.iter().zip((0..references.len()).rev()) {
             self.baseline(&mut present)?;
-            if let Next::Stop(why) = self.extra(CellKind::Reference, place)? {
+            let after = matrix::after_references(self.plan, to_come);
+            if let Next::Stop(why) = self.extra(CellKind::Reference, place, after)? {
                 return Ok(RunEnd::Stopped(why));
             }
         }
@@ -63,8 +65,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Measures a cell that is not in the plan's matrix, on the baseline.
-    pub(super) fn extra(&mut self, kind: CellKind, at: &NextCell) -> Result<Next, SessionError> {
+    /// Measures a cell that is not in the plan's matrix, on the baseline. `after`: what the run will take once it
+    /// has ended.
+    pub(super) fn extra(
+        &mut self,
+        kind: CellKind,
+        at: &NextCell,
+        after: Duration,
+    ) -> Result<Next, SessionError> {
         if self.interrupt.raised() {
             return Err(SessionError::Interrupted);
         }
@@ -77,21 +85,12 @@ impl Session<'_> {
         self.server.keep_lock()?;
         self.begin_cell(&cell)?;
         let length = if kind == CellKind::Soak {
-            self.plan
-                .soak
-                .as_ref()
-                .map_or(Duration::ZERO, |soak| soak.duration.0)
+            matrix::soak_time(self.plan)
         } else {
-            self.plan.ladder.measure.0
+            matrix::cell_time(self.plan)
         };
-        let record = self.cell(&cell, 0, self.plan.ladder.discard.0 + length)?;
-        let next = next(self.plan, &record);
-        self.run.cells.push(record);
-        self.save()?;
-        if let Some(death) = self.server.death() {
-            return Err(death.into());
-        }
-        Ok(next)
+        let record = self.cell(&cell, 0, length.saturating_add(after))?;
+        self.measured(record)
     }
 }
 

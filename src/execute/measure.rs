@@ -11,13 +11,12 @@ use super::guard::{HostCpu, Watch};
 use super::sentinel::Sentinel;
 use super::written::astray;
 use super::{Session, SessionError};
-use crate::load::LoadSpec;
-use crate::matrix::Cell;
+use crate::load::{LoadError, LoadSpec};
+use crate::matrix::{self, Cell};
 use crate::plan::{Plan, Risk};
 use crate::probe::{self, remote::Busy};
 use crate::record::{CellKind, CellRecord, CellStatus, reason};
 use crate::target::{self, Fingerprint, TargetError};
-use crate::units::Span;
 use crate::workload::Program;
 
 /// How long one reading of the server's status may take.
@@ -34,7 +33,8 @@ impl Session<'_> {
         self.run.dataset.as_ref().map_or(0, |facts| facts.rows)
     }
 
-    /// Measures one cell. Whatever goes wrong inside it ends up in its record.
+    /// Measures one cell; `left` is what the run will still take, with it. Whatever goes wrong inside it ends up
+    /// in its record.
     pub(super) fn cell(
         &mut self,
         cell: &Cell,
@@ -44,19 +44,29 @@ impl Session<'_> {
         let plan = self.plan;
         let program = &plan.ladder.workloads[cell.workload];
         let label = label(plan, cell, program, total);
+        // Refining may end before its budget does, and a guard ends a ladder earlier.
+        let most = if plan.ladder.refine && cell.kind != CellKind::Soak {
+            "at most "
+        } else {
+            ""
+        };
         self.terminal.say(format_args!(
-            "[{}] {}  (about {} left)",
+            "[{}] {}  ({most}about {} left)",
             label.position,
             label.text,
-            Span(Duration::from_secs(left.as_secs()))
+            matrix::shown(left)
         ));
         let blank = |status, reason| cell::blank(plan, cell, status, reason);
         let found = match self.look(program)? {
             Ok(found) => found,
             Err(error) => {
-                self.terminal
-                    .warn(format_args!("[{}] {}: {error}", label.position, label.text));
-                return Ok(blank(CellStatus::Failed, Some(reason(&error.to_string()))));
+                let mut record = blank(CellStatus::Failed, Some(reason(&error.to_string())));
+                self.by_the_user(&mut record);
+                if record.status == CellStatus::Failed {
+                    self.terminal
+                        .warn(format_args!("[{}] {}: {error}", label.position, label.text));
+                }
+                return Ok(record);
             }
         };
         let began = Instant::now();
@@ -107,8 +117,13 @@ impl Session<'_> {
                 }
                 cell::filled(blank(CellStatus::Completed, None), outcome)
             }
+            Err(LoadError::Interrupted) => blank(
+                CellStatus::Interrupted,
+                Some("the user ended it while its clients were connecting".to_owned()),
+            ),
             Err(error) => blank(CellStatus::Failed, Some(reason(&error.to_string()))),
         };
+        self.by_the_user(&mut record);
         let death = self.server.death();
         if let Some(death) = &death {
             record.status = CellStatus::Failed;
@@ -141,6 +156,16 @@ impl Session<'_> {
             ));
         }
         Ok(record)
+    }
+
+    /// What failed after the user's wish to end proves nothing against the server: the cell was interrupted, and
+    /// a run that is taken up again measures it.
+    fn by_the_user(&self, record: &mut CellRecord) {
+        if record.status == CellStatus::Failed && self.interrupt.raised() {
+            record.status = CellStatus::Interrupted;
+            let why = record.reason.as_deref().unwrap_or("n/a");
+            record.reason = Some(format!("the user ended it; then: {why}"));
+        }
     }
 
     /// The load of a cell; a soak takes as long as the plan says for it.

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::visit::Next;
 use super::{Session, SessionError};
+use crate::matrix;
 use crate::record::{CellKind, RefineRecord};
 
 /// No refinement needs more cells; only keeps the loop bounded.
@@ -36,7 +37,8 @@ impl Session<'_> {
             }
             self.terminal
                 .say(format_args!("refining: {}, {}", place.step, place.why));
-            match self.extra(CellKind::Refined, &place)? {
+            let after = budget.0.saturating_sub(used + cell) + matrix::soak_time(self.plan);
+            match self.extra(CellKind::Refined, &place, after)? {
                 Next::Continue => {}
                 Next::SkipLadder(why) => {
                     self.ended_refining(&why);

@@ -1,7 +1,6 @@
 //! From an open server to a finished record: the order of things in a run.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use thiserror::Error;
 
@@ -66,7 +65,7 @@ impl SessionError {
     /// Whether the user's wish is behind it.
     pub fn is_interrupt(&self) -> bool {
         match self {
-            Self::Interrupted => true,
+            Self::Interrupted | Self::Warmup(LoadError::Interrupted) => true,
             Self::Target(error) => error.is_interrupt(),
             Self::Dataset(error) => error.is_interrupt(),
             _ => false,
@@ -127,7 +126,6 @@ impl Session<'_> {
 
     fn run_cells(&mut self, cells: &[Cell]) -> Result<RunEnd, SessionError> {
         self.prepare()?;
-        let ends = Instant::now() + matrix::estimate(self.plan).duration.0;
         let mut end = RunEnd::Completed;
         // Those of a run that was taken up again.
         let ended = self.run.cells.last().map_or(0, |last| last.index);
@@ -138,7 +136,7 @@ impl Session<'_> {
             .collect();
         for visit in matrix::visits(&rest) {
             if let RunEnd::Completed = end {
-                end = self.visit(visit, cells.len(), ends)?;
+                end = self.visit(visit, cells)?;
             } else {
                 let RunEnd::Stopped(why) = &end else { break };
                 let why = format!("not started: {why}");

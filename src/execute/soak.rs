@@ -1,5 +1,7 @@
 //! The soak: one long cell below the knee.
 
+use std::time::Duration;
+
 use super::visit::Next;
 use super::{Session, SessionError};
 use crate::record::{CellKind, SoakRecord};
@@ -24,7 +26,7 @@ impl Session<'_> {
         self.terminal
             .say(format_args!("soak: {}, {}", place.step, place.why));
         let before = self.run.cells.len();
-        let next = self.extra(CellKind::Soak, &place)?;
+        let next = self.extra(CellKind::Soak, &place, Duration::ZERO)?;
         if let (Next::Stop(why), true) = (next, self.run.cells.len() == before) {
             self.terminal.warn(format_args!("no soak: {why}"));
             self.no_soak(&why);

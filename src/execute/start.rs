@@ -24,7 +24,8 @@ impl Session<'_> {
             self.terminal
                 .say(format_args!("variant `{}`", variant.name));
         }
-        let reset = plan.dataset.reset != Reset::Never && cell > 1;
+        let first = self.first_start();
+        let reset = plan.dataset.reset != Reset::Never && !first;
         let copy = self.server.has_copy();
         let written = self.written;
         let started = Instant::now();
@@ -54,8 +55,12 @@ impl Session<'_> {
             (_, _, false) => "unchanged",
             (false, _, true) => "as the cells before left it",
         };
-        let data = match (cell, &self.run.dataset) {
-            (1, Some(facts)) => facts.origin.clone(),
+        // The first to begin finds the data as it was just made ready.
+        let data = match &self.run.dataset {
+            Some(facts) if first && self.run.resumed.is_empty() => facts.origin.clone(),
+            Some(facts) if first => {
+                format!("{} when the run was taken up again", facts.origin)
+            }
             _ => data.to_owned(),
         };
         let seconds = (reset && (copy || written)).then(|| started.elapsed().as_secs_f64());
@@ -73,6 +78,15 @@ impl Session<'_> {
             warmup,
         });
         Ok(())
+    }
+
+    /// Whether nothing has begun since the data was made ready, when the run began or was taken up again.
+    pub(super) fn first_start(&self) -> bool {
+        let before = self.run.resumed.last().map_or(0, |again| again.after_cell);
+        self.run
+            .starts
+            .last()
+            .is_none_or(|start| start.cell <= before)
     }
 
     /// Begins a cell that has data of its own, unless it has begun already as the first of its variant.

@@ -1,11 +1,9 @@
 //! One visit of a variant: begin it, climb each workload's ladder.
 
-use std::time::Instant;
-
 use super::guard::outside_window;
 use super::{Session, SessionError, data};
 use crate::dataset;
-use crate::matrix::Cell;
+use crate::matrix::{self, Cell};
 use crate::plan::{OnFailure, Plan};
 use crate::record::{CellRecord, CellStatus, RunEnd, VariantRecord};
 use crate::workload::{Program, TableLayout};
@@ -18,12 +16,12 @@ pub(super) enum Next {
 }
 
 impl Session<'_> {
-    /// One visit of a variant: apply, reset, settle, warm up, climb each workload's ladder.
+    /// One visit of a variant: apply, reset, settle, warm up, climb each workload's ladder. `planned`: all cells
+    /// of the plan, in order.
     pub(super) fn visit(
         &mut self,
         cells: &[Cell],
-        total: usize,
-        ends: Instant,
+        planned: &[Cell],
     ) -> Result<RunEnd, SessionError> {
         self.begin(cells[0].variant, cells[0].index)?;
         for ladder in cells.chunk_by(|a, b| a.workload == b.workload) {
@@ -50,15 +48,10 @@ impl Session<'_> {
                 }
                 self.server.keep_lock()?;
                 self.begin_cell(cell)?;
-                let left = ends.saturating_duration_since(Instant::now());
-                let record = self.cell(cell, total, left)?;
-                let next = next(self.plan, &record);
-                self.run.cells.push(record);
-                self.save()?;
-                if let Some(death) = self.server.death() {
-                    return Err(death.into());
-                }
-                match next {
+                let rest = planned.partition_point(|other| other.index < cell.index);
+                let left = matrix::left(plan, &planned[rest..]);
+                let record = self.cell(cell, planned.len(), left)?;
+                match self.measured(record)? {
                     Next::Continue => {}
                     Next::SkipLadder(why) => skipping = Some(why),
                     Next::Stop(why) => {
@@ -72,6 +65,25 @@ impl Session<'_> {
             self.save()?;
         }
         Ok(RunEnd::Completed)
+    }
+
+    /// Takes a cell's record in, and says what follows from it.
+    ///
+    /// # Errors
+    /// The user's wish to end; the server's death; the records could not be written.
+    pub(super) fn measured(&mut self, record: CellRecord) -> Result<Next, SessionError> {
+        let next = next(self.plan, &record);
+        let interrupted = record.status == CellStatus::Interrupted;
+        self.run.cells.push(record);
+        self.save()?;
+        if let Some(death) = self.server.death() {
+            return Err(death.into());
+        }
+        // Also after the last cell: a run with an interrupted cell is not complete.
+        if interrupted {
+            return Err(SessionError::Interrupted);
+        }
+        Ok(next)
     }
 
     /// Why a ladder that was begun before the run was cut off goes no further.
@@ -138,10 +150,10 @@ impl Session<'_> {
 }
 
 /// What follows from a cell's end: by its status and the plan's `on_failure`.
-pub(super) fn next(plan: &Plan, record: &CellRecord) -> Next {
+fn next(plan: &Plan, record: &CellRecord) -> Next {
     let reason = record.reason.clone().unwrap_or_default();
     match record.status {
-        // Interrupted: the flag is up, and the loop sees it before the next cell.
+        // Interrupted: ends the run by itself.
         CellStatus::Completed | CellStatus::Skipped | CellStatus::Interrupted => Next::Continue,
         CellStatus::Stopped => Next::SkipLadder(format!(
             "the guard ended this ladder at {}: {reason}",

@@ -86,6 +86,10 @@ impl Session<'_> {
             CellStatus::Completed | CellStatus::Truncated => {}
             CellStatus::Stopped if reads.level => {}
             CellStatus::Interrupted => return Err(SessionError::Interrupted),
+            // What fails after the user's wish to end is no fault of the server.
+            CellStatus::Failed if self.interrupt.raised() => {
+                return Err(SessionError::Interrupted);
+            }
             CellStatus::Failed | CellStatus::Stopped | CellStatus::Skipped => {
                 return Err(SessionError::WarmupFailed {
                     workload: program.name.clone(),

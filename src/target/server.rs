@@ -107,9 +107,25 @@ impl Server {
         journal: &mut Journal,
         interrupt: &Interrupt,
     ) -> Result<Self, TargetError> {
+        Self::open_announced(plan, source, journal, interrupt, &|_| {})
+    }
+
+    /// As [`Server::open_on`]; `asked` is told of a server elsewhere before it is asked anything, once what this
+    /// machine must know about it (passwords) was found.
+    ///
+    /// # Errors
+    /// As [`Server::open`].
+    pub fn open_announced(
+        plan: &Plan,
+        source: DataSource,
+        journal: &mut Journal,
+        interrupt: &Interrupt,
+        asked: &dyn Fn(&Endpoint),
+    ) -> Result<Self, TargetError> {
         match &plan.target.place {
             Place::Server(place) => {
                 let (load, admin) = resolve(plan).map_err(TargetError::into_input)?;
+                asked(&admin);
                 let mut server = Self::new(plan, load, admin, None, interrupt);
                 server.hooks = place.hooks.clone();
                 server.identify()?;

@@ -78,7 +78,13 @@ fn an_interrupted_run_goes_on_and_a_changed_plan_does_not() {
     running.said("[2/4]");
     running.said(" 0.4s ");
     running.signal(Signal::INT);
-    running.wait().expect(130);
+    let ended = running.wait().expect(130);
+    ended.says("capbench plan.toml --resume run");
+    // Wherever it was met, most often while its clients were connecting.
+    assert_eq!(
+        statuses(&lab),
+        ["completed", "interrupted", "skipped", "skipped"]
+    );
     lab.write("plan.toml", &plan.replace("rows = 1_000", "rows = 2_000"));
     lab.run(&["plan.toml", "--resume", "run"])
         .expect(2)
@@ -89,6 +95,58 @@ fn an_interrupted_run_goes_on_and_a_changed_plan_does_not() {
         .expect(2);
     lab.run(&["plan.toml", "--resume", "run"]).measured();
     assert_eq!(statuses(&lab), ["completed"; 4]);
+    lab.assert_clean();
+}
+
+/// Ctrl-C as soon as `said` shows; what the run's folder then holds.
+fn interrupted(lab: &Lab, args: &[&str], said: &str) -> Vec<String> {
+    let mut running = lab.start(lab.command(args));
+    running.said(said);
+    running.signal(Signal::INT);
+    running
+        .wait()
+        .expect(130)
+        .says("capbench plan.toml --resume run");
+    statuses(lab)
+}
+
+#[test]
+fn ctrl_c_in_any_phase_can_be_taken_up_again() {
+    let lab = Lab::new();
+    let plan = private_plan(
+        &servers::servers()[0],
+        "workloads = [\"oltp_point_select\", \"oltp_read_write\"]\nthreads = [1, 100]\nmeasure = \"1500ms\"\n\n\
+         [soak]\nworkload = \"oltp_point_select\"\nthreads = 1\nduration = \"3s\"\n",
+    );
+    lab.write(
+        "plan.toml",
+        &plan.replace("duration = \"0s\"", "duration = \"1s\""),
+    );
+    let resume = ["plan.toml", "--resume", "run"];
+    let connecting = interrupted(&lab, &["plan.toml", "--out", "run"], "[2/4]");
+    let at_two = ["completed", "interrupted", "skipped", "skipped"];
+    assert_eq!(connecting, at_two);
+    let warming_up = interrupted(&lab, &resume, "warming up");
+    assert_eq!(warming_up, ["completed", "skipped", "skipped", "skipped"]);
+    let last_cell = interrupted(&lab, &resume, "  [4/4]");
+    assert_eq!(
+        last_cell,
+        ["completed", "completed", "completed", "interrupted"]
+    );
+    let soaking = interrupted(&lab, &resume, "[soak]");
+    assert_eq!(soaking[..4], ["completed"; 4]);
+    assert_eq!(soaking[4..], ["interrupted"]);
+    lab.run(&resume).measured();
+    assert_eq!(statuses(&lab), ["completed"; 5]);
+    let report = lab.read("run/report.md");
+    for part in [
+        "the user had ended it",
+        "between its parts",
+        "when the run was taken up again",
+    ] {
+        assert!(report.contains(part), "{part}");
+    }
+    assert!(!report.contains("it had been cut off"));
     lab.assert_clean();
 }
 

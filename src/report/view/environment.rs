@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::plan::Arrivals;
-use crate::record::{AppliedSetting, DatasetFacts, HostFacts, Run, RunEnd, ServerIdentity};
+use crate::record::{
+    AppliedSetting, DatasetFacts, HostFacts, Resumption, Run, RunEnd, ServerIdentity,
+};
 use crate::report::figures::{
     MISSING, count, duration, figure, instant, or_missing, seconds_between,
 };
@@ -187,9 +189,10 @@ fn test(run: &Run) -> Vec<Pair> {
         .and_then(|end| seconds_between(&run.started_at, end))
         .map_or_else(String::new, |s| format!(", {}", duration(s)));
     let times = format!(
-        "{} to {}{took}",
+        "{} to {}{took}{}",
         instant(&run.started_at),
         ended.map_or_else(|| MISSING.to_owned(), instant),
+        pauses(&run.resumed),
     );
     let mut rows = vec![
         Pair::new("capbench", &run.tool),
@@ -212,18 +215,8 @@ fn test(run: &Run) -> Vec<Pair> {
         Pair::new("data reset", &run.reset),
     ];
     if !run.resumed.is_empty() {
-        let times: Vec<String> = run
-            .resumed
-            .iter()
-            .map(|again| format!("at {} after cell {}", instant(&again.at), again.after_cell))
-            .collect();
-        rows.insert(
-            4,
-            Pair::new(
-                "taken up again",
-                format!("{} (it had been cut off)", times.join(", ")),
-            ),
-        );
+        let times: Vec<String> = run.resumed.iter().map(taken_up_again).collect();
+        rows.insert(4, Pair::new("taken up again", times.join(", ")));
     }
     if let Some(open) = run.open {
         let arrivals = match open.arrivals {
@@ -240,6 +233,46 @@ fn test(run: &Run) -> Vec<Pair> {
         ));
     }
     rows
+}
+
+/// `at 2026-11-30 12:00:00 UTC after cell 2 (the user had ended it; 3m 20s lay between)`.
+fn taken_up_again(again: &Resumption) -> String {
+    let end = match &again.end {
+        Some(RunEnd::Interrupted) => "the user had ended it".to_owned(),
+        Some(RunEnd::Failed(why)) => format!("it had failed: {why}"),
+        Some(RunEnd::Stopped(why)) => format!("it had been stopped: {why}"),
+        Some(RunEnd::Running) => "it had been cut off".to_owned(),
+        Some(RunEnd::Completed) | None => "how it had ended is not recorded".to_owned(),
+    };
+    let place = match again.after_cell {
+        0 => "before any cell".to_owned(),
+        cell => format!("after cell {cell}"),
+    };
+    let between = pause(again).map_or_else(
+        || "when is not recorded".to_owned(),
+        |seconds| format!("{} lay between", duration(seconds)),
+    );
+    format!("at {} {place} ({end}; {between})", instant(&again.at))
+}
+
+/// Seconds in which nothing ran; `None`: the run was cut off, and when is not recorded.
+fn pause(again: &Resumption) -> Option<f64> {
+    seconds_between(again.ended_at.as_deref()?, &again.at)
+}
+
+/// What of a run's time was none.
+fn pauses(resumed: &[Resumption]) -> String {
+    let known: f64 = resumed.iter().filter_map(pause).sum();
+    let unknown = resumed.iter().any(|again| pause(again).is_none());
+    match (resumed.is_empty(), known > 0.0, unknown) {
+        (true, ..) => String::new(),
+        (_, true, true) => format!(
+            "; of it {} and a time that is not recorded between its parts",
+            duration(known)
+        ),
+        (_, false, true) => "; of it a time that is not recorded between its parts".to_owned(),
+        (_, _, false) => format!("; of it {} between its parts", duration(known)),
+    }
 }
 
 /// How a run ended, in words.
@@ -273,4 +306,36 @@ pub(super) fn variants(run: &Run) -> Vec<VariantView> {
             several: variant.several,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resumption_says_how_it_had_ended_and_how_long_nothing_ran() {
+        let again = |end, ended_at: Option<&str>| Resumption {
+            at: "2026-11-30T12:00:00Z".into(),
+            after_cell: 2,
+            end,
+            ended_at: ended_at.map(str::to_owned),
+        };
+        let user = again(Some(RunEnd::Interrupted), Some("2026-11-30T11:59:00Z"));
+        let killed = again(Some(RunEnd::Running), None);
+        let minute = duration(60.0);
+        let shown = taken_up_again(&user);
+        assert!(
+            shown.contains("after cell 2 (the user had ended it; ")
+                && shown.ends_with(&format!("{minute} lay between)")),
+            "{shown}"
+        );
+        assert!(taken_up_again(&killed).ends_with("(it had been cut off; when is not recorded)"));
+        assert_eq!(pauses(&[]), "");
+        assert_eq!(
+            pauses(&[user.clone(), user.clone()]),
+            format!("; of it {} between its parts", duration(120.0))
+        );
+        assert!(pauses(&[user, killed.clone()]).contains(&format!("{minute} and a time")));
+        assert!(pauses(&[killed]).contains("of it a time that is not recorded"));
+    }
 }
