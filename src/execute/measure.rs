@@ -11,7 +11,7 @@ use super::guard::{HostCpu, Watch};
 use super::sentinel::Sentinel;
 use super::written::astray;
 use super::{Session, SessionError};
-use crate::load::{LoadError, LoadSpec};
+use crate::load::{LoadError, LoadOutcome, LoadSpec};
 use crate::matrix::{self, Cell};
 use crate::plan::{Plan, Risk};
 use crate::probe::{self, remote::Busy};
@@ -44,18 +44,7 @@ impl Session<'_> {
         let plan = self.plan;
         let program = &plan.ladder.workloads[cell.workload];
         let label = label(plan, cell, program, total);
-        // Refining may end before its budget does, and a guard ends a ladder earlier.
-        let most = if plan.ladder.refine && cell.kind != CellKind::Soak {
-            "at most "
-        } else {
-            ""
-        };
-        self.terminal.say(format_args!(
-            "[{}] {}  ({most}about {} left)",
-            label.position,
-            label.text,
-            matrix::shown(left)
-        ));
+        self.announce(cell, &label, left);
         let blank = |status, reason| cell::blank(plan, cell, status, reason);
         let found = match self.look(program)? {
             Ok(found) => found,
@@ -110,19 +99,7 @@ impl Session<'_> {
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
             .finish();
-        let mut record = match outcome {
-            Ok(outcome) => {
-                if let Some(server) = &mut self.run.server {
-                    server.tls.clone_from(&outcome.tls);
-                }
-                cell::filled(blank(CellStatus::Completed, None), outcome)
-            }
-            Err(LoadError::Interrupted) => blank(
-                CellStatus::Interrupted,
-                Some("the user ended it while its clients were connecting".to_owned()),
-            ),
-            Err(error) => blank(CellStatus::Failed, Some(reason(&error.to_string()))),
-        };
+        let mut record = self.recorded(cell, outcome);
         self.by_the_user(&mut record);
         let death = self.server.death();
         if let Some(death) = &death {
@@ -165,6 +142,40 @@ impl Session<'_> {
             record.status = CellStatus::Interrupted;
             let why = record.reason.as_deref().unwrap_or("n/a");
             record.reason = Some(format!("the user ended it; then: {why}"));
+        }
+    }
+
+    /// Says which cell comes, and how long the run still takes.
+    fn announce(&self, cell: &Cell, label: &Label, left: Duration) {
+        // Refining may end before its budget does, and a guard ends a ladder earlier.
+        let most = if self.plan.ladder.refine && cell.kind != CellKind::Soak {
+            "at most "
+        } else {
+            ""
+        };
+        self.terminal.say(format_args!(
+            "[{}] {}  ({most}about {} left)",
+            label.position,
+            label.text,
+            matrix::shown(left)
+        ));
+    }
+
+    /// The record of a cell whose load ended like this.
+    fn recorded(&mut self, cell: &Cell, outcome: Result<LoadOutcome, LoadError>) -> CellRecord {
+        let blank = |status, reason| cell::blank(self.plan, cell, status, reason);
+        match outcome {
+            Ok(outcome) => {
+                if let Some(server) = &mut self.run.server {
+                    server.tls.clone_from(&outcome.tls);
+                }
+                cell::filled(blank(CellStatus::Completed, None), outcome)
+            }
+            Err(LoadError::Interrupted) => blank(
+                CellStatus::Interrupted,
+                Some("the user ended it while its clients were connecting".to_owned()),
+            ),
+            Err(error) => blank(CellStatus::Failed, Some(reason(&error.to_string()))),
         }
     }
 
