@@ -11,7 +11,7 @@ use super::guard::{HostCpu, Watch};
 use super::sentinel::Sentinel;
 use super::written::astray;
 use super::{Session, SessionError};
-use crate::load::{LoadError, LoadOutcome, LoadSpec};
+use crate::load::{LoadError, LoadSpec};
 use crate::matrix::{self, Cell};
 use crate::plan::{Plan, Risk};
 use crate::probe::{self, remote::Busy};
@@ -99,7 +99,18 @@ impl Session<'_> {
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
             .finish();
-        let mut record = self.recorded(cell, outcome);
+        let mut record = match outcome {
+            Ok(outcome) => {
+                if let Some(server) = &mut self.run.server {
+                    server.tls.clone_from(&outcome.tls);
+                }
+                cell::filled(blank(CellStatus::Completed, None), outcome)
+            }
+            Err(error) => {
+                let (status, why) = never_loaded(&error);
+                blank(status, Some(why))
+            }
+        };
         self.by_the_user(&mut record);
         let death = self.server.death();
         if let Some(death) = &death {
@@ -135,19 +146,9 @@ impl Session<'_> {
         Ok(record)
     }
 
-    /// What failed after the user's wish to end proves nothing against the server: the cell was interrupted, and
-    /// a run that is taken up again measures it.
-    fn by_the_user(&self, record: &mut CellRecord) {
-        if record.status == CellStatus::Failed && self.interrupt.raised() {
-            record.status = CellStatus::Interrupted;
-            let why = record.reason.as_deref().unwrap_or("n/a");
-            record.reason = Some(format!("the user ended it; then: {why}"));
-        }
-    }
-
-    /// Says which cell comes, and how long the run still takes.
+    /// Says what is measured now, and what the run will still take.
     fn announce(&self, cell: &Cell, label: &Label, left: Duration) {
-        // Refining may end before its budget does, and a guard ends a ladder earlier.
+        // Refining may end before its budget does.
         let most = if self.plan.ladder.refine && cell.kind != CellKind::Soak {
             "at most "
         } else {
@@ -161,21 +162,13 @@ impl Session<'_> {
         ));
     }
 
-    /// The record of a cell whose load ended like this.
-    fn recorded(&mut self, cell: &Cell, outcome: Result<LoadOutcome, LoadError>) -> CellRecord {
-        let blank = |status, reason| cell::blank(self.plan, cell, status, reason);
-        match outcome {
-            Ok(outcome) => {
-                if let Some(server) = &mut self.run.server {
-                    server.tls.clone_from(&outcome.tls);
-                }
-                cell::filled(blank(CellStatus::Completed, None), outcome)
-            }
-            Err(LoadError::Interrupted) => blank(
-                CellStatus::Interrupted,
-                Some("the user ended it while its clients were connecting".to_owned()),
-            ),
-            Err(error) => blank(CellStatus::Failed, Some(reason(&error.to_string()))),
+    /// What failed after the user's wish to end proves nothing against the server: the cell was interrupted, and
+    /// a run that is taken up again measures it.
+    fn by_the_user(&self, record: &mut CellRecord) {
+        if record.status == CellStatus::Failed && self.interrupt.raised() {
+            record.status = CellStatus::Interrupted;
+            let why = record.reason.as_deref().unwrap_or("n/a");
+            record.reason = Some(format!("the user ended it; then: {why}"));
         }
     }
 
@@ -269,6 +262,17 @@ impl Session<'_> {
             probe::Recorder::start(server, Some(Box::new(host)), self.plan.ladder.interval.0);
         self.watch_others(&mut recorder, busy);
         recorder
+    }
+}
+
+/// How a cell ended whose clients were never released, and why.
+fn never_loaded(error: &LoadError) -> (CellStatus, String) {
+    match error {
+        LoadError::Interrupted => (
+            CellStatus::Interrupted,
+            "the user ended it while its clients were connecting".to_owned(),
+        ),
+        error => (CellStatus::Failed, reason(&error.to_string())),
     }
 }
 

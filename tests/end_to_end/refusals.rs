@@ -75,3 +75,18 @@ fn a_private_server_that_does_not_start_shows_its_own_words() {
         .says("/no/such/mysqld");
     lab.assert_clean();
 }
+
+#[test]
+fn without_its_password_no_server_is_said_to_be_asked() {
+    let lab = Lab::new();
+    lab.write(
+        "plan.toml",
+        "name = \"t\"\n[target]\nhost = \"127.0.0.1\"\nport = 1\nuser = \"u\"\npassword_env = \"CAPBENCH_NOT_SET\"\n\
+         [ladder]\nworkloads = [\"oltp_point_select\"]\nthreads = [1]\n",
+    );
+    for args in [&["check", "plan.toml"][..], &["plan.toml", "--out", "run"]] {
+        let ended = lab.run(args).expect(2);
+        ended.says("`CAPBENCH_NOT_SET`");
+        assert!(!ended.stderr.contains("connecting to"), "{}", ended.stderr);
+    }
+}
