@@ -230,6 +230,13 @@ fn reuses_what_fits(server: &Server) {
     changed.dataset.size = DataSize::Rows(4_999);
     assert_eq!(prepare(server, &changed).unwrap().origin, "loaded");
     assert_eq!(prepare(server, &changed).unwrap().origin, "reused");
+    // A table that has more to keep up than the plan's is not the plan's.
+    server.run("ALTER TABLE reused.sbtest2 ADD INDEX more(c)");
+    assert_eq!(prepare(server, &changed).unwrap().origin, "loaded");
+    server.run(
+        "CREATE TRIGGER reused.mine BEFORE UPDATE ON reused.sbtest2 FOR EACH ROW SET NEW.pad = 'x'",
+    );
+    assert_eq!(prepare(server, &changed).unwrap().origin, "loaded");
     // Written to: loaded anew, unless the plan never resets.
     let endpoint = endpoint(server);
     dataset::mark_dirty(&endpoint, &changed, TableLayout::Standard).unwrap();

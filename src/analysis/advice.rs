@@ -9,7 +9,7 @@ pub(crate) fn for_cause(cause: Cause) -> &'static [&'static str] {
             &["use a larger or an idle load machine: these figures are its limit, not the server's"]
         }
         Cause::Network | Cause::OutsideServer => &[
-            "move the load machine into the same rack or zone, and check the link's speed and round trip",
+            "look at what lies between clients and server: the link's speed and round trip, a proxy; where the server is elsewhere, move the load machine into its rack or zone",
         ],
         Cause::Connections => &[
             "raise max_connections (memory per connection rises with it), or put a pool in front of the server",

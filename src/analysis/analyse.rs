@@ -11,7 +11,9 @@ use super::knee::{Knee, KneeKind};
 use super::ladder::{self, Measured, StepCells};
 use super::signals::Signals;
 use super::stats::mean_of;
-use super::{between, cell, compare, criteria, evidence, headline, limit, refinement, soak};
+use super::{
+    between, cell, compare, criteria, evidence, headline, instance, limit, refinement, soak,
+};
 use crate::plan::Step;
 use crate::record::{DatasetFacts, Run, VariantRecord};
 use crate::units::{Multiple, PerSecond};
@@ -40,8 +42,9 @@ pub fn analyse(run: &Run) -> Findings {
     }
     let refinement = refinement::summary(run, &ladders);
     fill_in_gains(&mut cells, &ladders);
-    let criteria = criteria::judge(run, &ladders, &cells, soak.as_ref());
-    let headline = headline::headline(run, &ladders, &criteria, &cells);
+    let held = instance::at_the_limit(&ladders, &run.criteria);
+    let criteria = criteria::judge(run, &ladders, &held, &cells, soak.as_ref());
+    let headline = headline::headline(run, &ladders, &held, &criteria, &cells);
     let notes = notes(run, &cells, &ladders);
     let evidence = evidence::gather(run, &signals);
     Findings {
@@ -138,7 +141,7 @@ fn one_ladder(
         .map_or((None, None), |knee| diagnose(run, knee, steps, &combined));
     let unreliable = knee
         .as_ref()
-        .and_then(|knee| ladder::unreliable(knee, &combined));
+        .and_then(|knee| ladder::unreliable(knee, steps, &combined));
     LadderFinding {
         variant: variant.to_owned(),
         workload: workload.to_owned(),
@@ -430,13 +433,18 @@ fn references(run: &Run, all: &[Measured<'_>], ladders: &[LadderFinding]) -> Vec
 
 fn notes(run: &Run, cells: &[CellSummary], ladders: &[LadderFinding]) -> Vec<String> {
     let mut notes = Vec::new();
-    let count = |validity| cells.iter().filter(|c| c.validity == validity).count();
-    let (suspect, invalid) = (count(Validity::Suspect), count(Validity::Invalid));
-    if suspect + invalid > 0 {
+    let doubts = headline::Doubts::of(cells);
+    if doubts.suspect + doubts.invalid + doubts.not_run > 0 {
+        let not_run = match doubts.not_run {
+            0 => String::new(),
+            n => format!(", {n} not run"),
+        };
         notes.push(format!(
-            "{} {}: {suspect} suspect, {invalid} invalid",
+            "{} {}: {} suspect, {} invalid{not_run}",
             cells.len(),
-            if cells.len() == 1 { "cell" } else { "cells" }
+            if cells.len() == 1 { "cell" } else { "cells" },
+            doubts.suspect,
+            doubts.invalid
         ));
     }
     if let Some(ratio) = run.dataset.as_ref().and_then(DatasetFacts::ratio)

@@ -15,6 +15,8 @@ pub enum Outcome {
     Fail,
     /// There is no evidence; never a pass.
     NotTested,
+    /// Met or missed as measured, but on steps that are suspect by unaccounted time, stalls or other processes.
+    Inconclusive,
 }
 
 impl Outcome {
@@ -24,6 +26,7 @@ impl Outcome {
             Self::Pass => "pass",
             Self::Fail => "FAIL",
             Self::NotTested => "not tested",
+            Self::Inconclusive => "inconclusive",
         }
     }
 }
@@ -41,6 +44,10 @@ pub struct CriterionResult {
     pub outcome: Outcome,
     /// Evidence or what is missing.
     pub why: String,
+    /// Where `found` was found: step and, among several, workload.
+    pub place: Option<String>,
+    /// What a reader of the outcome must know besides; `why` says it too.
+    pub remark: Option<String>,
 }
 
 /// The run in one word.
@@ -55,7 +62,7 @@ pub enum Overall {
     Failed,
     /// A criterion could not be tested.
     NotTested,
-    /// Nothing failed, but the ladder does not answer the question, or what met the criteria is suspect.
+    /// The ladder does not answer the question, or what met or missed the criteria is suspect.
     Inconclusive,
     /// A deciding cell is invalid, or the guard stopped the run.
     CannotBeReliedOn,

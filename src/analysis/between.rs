@@ -8,9 +8,10 @@ use super::analyse::{analyse, steps_of, workload_names};
 use super::answer::Overall;
 use super::cell;
 use super::compare::{self, Pairing};
-use super::effect::{Comparison, Decision, EffectVerdict};
-use super::effect_test::PAIR_NOISE;
-use super::findings::Findings;
+use super::doubt;
+use super::effect::{Comparison, EffectVerdict};
+use super::effect_test::{PAIR_CV, PAIR_NOISE};
+use super::findings::{Findings, Validity};
 use super::knee::KneeKind;
 use super::ladder::{Measured, StepCells, by_step};
 use crate::plan::{HouseRule, Step};
@@ -236,6 +237,35 @@ fn is_worse(verdict: EffectVerdict) -> bool {
     )
 }
 
+/// Why none of the deciding steps allows a verdict: throughput swings too much within the runs.
+fn undecidable(deciding: &[&Comparison]) -> Option<String> {
+    let all: Option<Vec<Ratio>> = deciding.iter().map(|c| c.tps.uneven).collect();
+    let highest = all?.into_iter().reduce(|a, b| if b > a { b } else { a })?;
+    Some(format!(
+        "throughput within a run varies by {highest} (CV), and a verdict on fewer than 3 runs a side needs at most {}",
+        Ratio(PAIR_CV)
+    ))
+}
+
+/// Which runs rest on cells whose figures are in doubt; empty: neither.
+fn mostly_suspect(findings: &(Findings, Findings)) -> String {
+    let most = |f: &Findings| {
+        let ran = f.cells.iter().filter(|c| c.validity != Validity::Invalid);
+        let suspect = ran.clone().filter(|c| doubt::of_cell(c)).count();
+        let all = ran.count();
+        (2 * suspect > all).then(|| format!("{suspect} of {all}"))
+    };
+    let (which, shares) = match (most(&findings.0), most(&findings.1)) {
+        (Some(first), Some(second)) => ("both runs", format!("{first} and {second}")),
+        (Some(first), None) => ("the first run", first),
+        (None, Some(second)) => ("the second run", second),
+        (None, None) => return String::new(),
+    };
+    format!(
+        " Most cells of {which} are suspect ({shares}) by stalls, unaccounted time or other processes."
+    )
+}
+
 fn conclude(
     comparisons: Vec<Comparison>,
     changed: Moved,
@@ -246,12 +276,14 @@ fn conclude(
     let unreliable = [("first", &findings.0), ("second", &findings.1)]
         .into_iter()
         .find_map(|(which, f)| {
-            let bad = matches!(
-                f.headline.overall,
-                Overall::CannotBeReliedOn | Overall::RunFailed | Overall::Interrupted
-            );
+            let how = match f.headline.overall {
+                Overall::CannotBeReliedOn => "cannot be relied on",
+                Overall::RunFailed => "failed",
+                Overall::Interrupted => "was interrupted",
+                _ => return None,
+            };
             let why = f.headline.why.as_deref().unwrap_or("no reason given");
-            bad.then(|| format!("the {which} run: {}: {why}", f.headline.overall.as_str()))
+            Some(format!("the {which} run {how}: {why}"))
         });
     let deciding: Vec<&Comparison> = comparisons.iter().filter(|c| c.deciding).collect();
     let worse: Vec<String> = deciding
@@ -260,19 +292,25 @@ fn conclude(
         .map(|c| format!("{} at {}", c.workload, c.step))
         .collect();
     let count = |decision: fn(&&&Comparison) -> bool| deciding.iter().filter(decision).count();
-    let sentence = if comparisons.is_empty() {
-        "No step was measured validly in both runs: nothing can be compared.".to_owned()
+    let mut sentence = if comparisons.is_empty() {
+        let why = unreliable
+            .as_ref()
+            .map_or_else(String::new, |why| format!(", because {why}"));
+        format!("No step was measured validly in both runs, nothing can be compared{why}.")
+    } else if let Some(why) = &unreliable {
+        format!("Nothing could be decided, because {why}.")
     } else if !worse.is_empty() {
         format!("The second run is worse: {}.", worse.join(", "))
     } else if deciding.is_empty() {
         "No knee to judge at: all steps are exploratory.".to_owned()
+    } else if let Some(why) = undecidable(&deciding) {
+        format!("Nothing could be decided, because {why}.")
     } else {
         let better = count(|c| c.tps.verdict == EffectVerdict::Better);
         let alike = count(|c| c.tps.verdict == EffectVerdict::Equivalent);
-        let open = count(|c| c.decision == Decision::Undecided);
-        match (better, alike, open) {
-            (0, 0, _) => "Nothing that decides got worse or better beyond noise.".to_owned(),
-            (0, _, _) => format!(
+        match (better, alike) {
+            (0, 0) => "Nothing that decides got worse or better beyond noise.".to_owned(),
+            (0, _) => format!(
                 "The second run is not worse; {alike} of {} deciding steps are equivalent within ±{}.",
                 deciding.len(),
                 house.smallest_tps
@@ -283,6 +321,7 @@ fn conclude(
             ),
         }
     };
+    sentence.push_str(&mostly_suspect(findings));
     let exit_code = match (&unreliable, comparisons.is_empty(), worse.is_empty()) {
         (_, true, _) | (Some(_), _, _) => 4,
         (None, false, false) => 1,

@@ -1,26 +1,36 @@
-//! The plan's criteria: pass, fail or not tested. Missing evidence is never a pass.
+//! The plan's criteria: pass, fail, not tested or inconclusive. Missing evidence is never a pass, doubtful
+//! evidence neither that nor a fail.
 
 use super::findings::{
-    CellSummary, CriterionResult, LadderFinding, LimitBasis, Outcome, SoakFinding, SoakOutcome,
-    StepSummary,
+    CellSummary, CriterionResult, LadderFinding, Outcome, SoakFinding, SoakOutcome, StepSummary,
 };
 use super::knee::KneeKind;
+use super::verdict::{Bench, Judged, result};
+use super::{doubt, instance};
 use crate::plan::Step;
 use crate::record::Run;
 use crate::units::{Millis, PerSecond, Ratio};
 
-/// Judges all criteria that the plan states, against the baseline's ladders.
+/// Judges all criteria that the plan states, against the baseline's ladders. `held`: these at the limit of the
+/// instance.
 pub(crate) fn judge(
     run: &Run,
     ladders: &[LadderFinding],
+    held: &[LadderFinding],
     cells: &[CellSummary],
     soak: Option<&SoakFinding>,
 ) -> Vec<CriterionResult> {
-    let baseline: Vec<&LadderFinding> = ladders.iter().filter(|l| l.baseline).collect();
+    let own: Vec<&LadderFinding> = ladders.iter().filter(|l| l.baseline).collect();
     let criteria = &run.criteria;
+    let bench = Bench {
+        instance: instance::limit(&own),
+        cells,
+        criteria,
+    };
+    let held: Vec<&LadderFinding> = held.iter().collect();
     let mut results = Vec::new();
     if let Some(peak) = criteria.expected_peak_tps {
-        results.push(over(&baseline, "expected_peak_tps", |ladder| {
+        results.push(bench.over(&held, "expected_peak_tps", |ladder, _| {
             throughput(ladder, peak, criteria.min_headroom)
         }));
     } else if let Some(headroom) = criteria.min_headroom {
@@ -30,41 +40,48 @@ pub(crate) fn judge(
             found: "n/a".to_owned(),
             outcome: Outcome::NotTested,
             why: "the plan states no expected_peak_tps to measure it against".to_owned(),
+            place: None,
+            remark: None,
         });
     }
     if let Some(limit) = criteria.max_p95 {
-        results.push(over(&baseline, "max_p95", |ladder| {
+        results.push(bench.over(&held, "max_p95", |ladder, _| {
             latency(ladder, limit, criteria.at, "p95", |s| s.p95)
         }));
     }
     if let Some(limit) = criteria.max_p99 {
-        results.push(over(&baseline, "max_p99", |ladder| {
+        results.push(bench.over(&held, "max_p99", |ladder, _| {
             latency(ladder, limit, criteria.at, "p99", |s| s.p99)
         }));
     }
     if let Some(least) = criteria.min_threads {
-        results.push(over(&baseline, "min_threads", |ladder| {
-            threads(ladder, least)
-        }));
+        results.push(bench.over(&own, "min_threads", |ladder, _| threads(ladder, least)));
     }
     if let Some(most) = criteria.max_errors {
-        results.push(over(&baseline, "max_errors", |ladder| {
+        results.push(bench.over(&held, "max_errors", |ladder, cells| {
             errors(ladder, cells, most)
         }));
     }
     if criteria.soak_held {
-        results.push(soak_held(soak));
+        results.push(soak_held(soak, cells));
     }
     results
 }
 
 /// Held is a pass; a decline or a load that broke is a fail; anything else was not tested.
-fn soak_held(soak: Option<&SoakFinding>) -> CriterionResult {
+/// A soak from which others took the CPU shows neither.
+fn soak_held(soak: Option<&SoakFinding>, cells: &[CellSummary]) -> CriterionResult {
+    let crowded = soak
+        .and_then(|s| s.cell)
+        .and_then(|index| cells.iter().find(|c| c.index == index))
+        .is_some_and(doubt::crowded);
     let outcome = match soak.map(|s| s.outcome) {
         Some(SoakOutcome::Held) => Outcome::Pass,
         Some(SoakOutcome::Declined | SoakOutcome::Broken) => Outcome::Fail,
         Some(SoakOutcome::NotJudged | SoakOutcome::NotRun) | None => Outcome::NotTested,
     };
+    let remark = (crowded && outcome != Outcome::NotTested)
+        .then(|| "other processes had the CPU during the soak (V7)".to_owned());
     CriterionResult {
         name: "soak_held".to_owned(),
         required: soak.map_or_else(
@@ -72,91 +89,53 @@ fn soak_held(soak: Option<&SoakFinding>) -> CriterionResult {
             |s| format!("{} held for {}", s.asked, s.planned),
         ),
         found: soak.map_or("n/a", |s| s.outcome.as_str()).to_owned(),
-        outcome,
+        outcome: match remark {
+            Some(_) => Outcome::Inconclusive,
+            None => outcome,
+        },
         why: soak.map_or_else(
             || "the soak was not run".to_owned(),
-            |s| s.sentence.trim_end_matches('.').to_owned(),
+            |s| {
+                let said = s.sentence.trim_end_matches('.');
+                match &remark {
+                    Some(remark) => format!("{said}; {remark}"),
+                    None => said.to_owned(),
+                }
+            },
         ),
+        // What a share of the knee came to.
+        place: soak.and_then(|s| {
+            let step = s.step?;
+            Some(match &s.place {
+                Some(place) => format!("at {step}: {place}"),
+                None => format!("at {step}"),
+            })
+        }),
+        remark,
     }
 }
 
-/// A result with its distance from failing, so that the tightest of several can be shown.
-struct Judged {
-    result: CriterionResult,
-    /// Share of the requirement that is left, negative when it is missed. Infinite when there is no figure.
-    margin: f64,
-}
-
-impl Judged {
-    fn margin(mut self, margin: f64) -> Self {
-        self.margin = margin;
-        self
-    }
-}
-
-/// One criterion over all baseline ladders: the worst of them decides, among equals the tightest.
-fn over(
-    ladders: &[&LadderFinding],
-    name: &str,
-    judge: impl Fn(&LadderFinding) -> Judged,
-) -> CriterionResult {
-    let severity = |outcome| match outcome {
-        Outcome::Fail => 2,
-        Outcome::NotTested => 1,
-        Outcome::Pass => 0,
-    };
-    let mut worst: Option<Judged> = None;
-    for ladder in ladders {
-        let mut judged = judge(ladder);
-        let result = &mut judged.result;
-        name.clone_into(&mut result.name);
-        // A pass on steps that an invalid one may overturn is no pass; a fail needs no further step.
-        if let (Outcome::Pass, Some(why)) = (result.outcome, &ladder.unreliable) {
-            result.outcome = Outcome::NotTested;
-            result.why.clone_from(why);
-        }
-        if ladders.len() > 1 {
-            result.why = format!("{}: {}", ladder.workload, result.why);
-        }
-        let rank = |j: &Judged| (severity(j.result.outcome), -j.margin);
-        if worst.as_ref().is_none_or(|w| rank(&judged) > rank(w)) {
-            worst = Some(judged);
-        }
-    }
-    worst.map_or_else(
-        || CriterionResult {
-            name: name.to_owned(),
-            required: "n/a".to_owned(),
-            found: "n/a".to_owned(),
-            outcome: Outcome::NotTested,
-            why: "no cell of the baseline was measured".to_owned(),
-        },
-        |w| w.result,
-    )
-}
-
-fn result(required: String, found: String, outcome: Outcome, why: String) -> Judged {
-    Judged {
-        result: CriterionResult {
-            name: String::new(),
-            required,
-            found,
-            outcome,
-            why,
-        },
-        margin: f64::INFINITY,
-    }
+/// All steps that were measured: what none of them keeps is decided on each.
+fn all_steps(ladder: &LadderFinding) -> Vec<Step> {
+    ladder
+        .steps
+        .iter()
+        .filter(|s| s.tps.is_some())
+        .map(|s| s.step)
+        .collect()
 }
 
 /// No step keeps `max_p95`: whatever else is asked fails by that. Nothing is further from being met.
 fn latency_fails(required: String, found: String, ladder: &LadderFinding) -> Judged {
-    result(
+    let mut failed = result(
         required,
         found,
         Outcome::Fail,
         format!("max_p95 fails: {}", ladder.limit.why),
     )
-    .margin(f64::NEG_INFINITY)
+    .margin(f64::NEG_INFINITY);
+    failed.on = all_steps(ladder);
+    failed
 }
 
 /// The step whose figures stand for the ladder: the limit's, or the highest tested one.
@@ -180,6 +159,13 @@ fn place(ladder: &LadderFinding, step: &StepSummary) -> String {
     match ladder.knee.as_ref().map(|k| k.kind) {
         Some(KneeKind::NotReached) if ladder.limit.threads.is_none() => {
             format!("at {}, the highest step tested", step.step)
+        }
+        _ if ladder
+            .limit
+            .threads
+            .is_some_and(|limit| step.threads > limit) =>
+        {
+            format!("at {}, above the limit", step.step)
         }
         _ => format!("at {}", step.step),
     }
@@ -216,8 +202,18 @@ fn throughput(ladder: &LadderFinding, peak: f64, headroom: Option<Ratio>) -> Jud
         );
         return latency_fails(required, found, ladder);
     }
-    if ladder.limit.basis == Some(LimitBasis::Cliff) && ladder.limit.throughput.is_none() {
-        return below_a_cliff(ladder, required, peak, needed);
+    // What does not suffice for the peak with room to spare is met, but is no plan.
+    let spare = ladder
+        .limit
+        .planning
+        .filter(|planning| headroom.is_none() && planning.0 < peak)
+        .map(|planning| {
+            format!(
+                "met only without reserve: the throughput to plan with is {planning}, below the expected peak"
+            )
+        });
+    if ladder.limit.threads.is_some() && ladder.limit.throughput.is_none() {
+        return between_steps(ladder, required, peak, needed, spare);
     }
     let Some((step, tps)) = deciding_step(ladder).and_then(|s| Some((s, s.tps?))) else {
         return not_tested(required, ladder);
@@ -243,13 +239,22 @@ fn throughput(ladder: &LadderFinding, peak: f64, headroom: Option<Ratio>) -> Jud
     if outcome == Outcome::NotTested {
         why.push_str("; the ladder ends before the knee, extend it");
     }
-    result(required, tps.to_string(), outcome, why).margin(tps.0 / needed.0 - 1.0)
+    result(required, tps.to_string(), outcome, why)
+        .margin(tps.0 / needed.0 - 1.0)
+        .at(step.step, at)
+        .remark(spare.filter(|_| enough))
 }
 
 /// The limit lies between two steps. It carries at least what the highest step within it does, and at most
-/// what the knee does; what lies between was not measured.
-fn below_a_cliff(ladder: &LadderFinding, required: String, peak: f64, needed: PerSecond) -> Judged {
-    let (Some(limit), Some(knee)) = (
+/// what the next one does; what lies between was not measured.
+fn between_steps(
+    ladder: &LadderFinding,
+    required: String,
+    peak: f64,
+    needed: PerSecond,
+    spare: Option<String>,
+) -> Judged {
+    let (Some(limit), Some(above)) = (
         ladder.limit.threads,
         deciding_step(ladder).and_then(|s| Some((s.tps?, s.step))),
     ) else {
@@ -272,19 +277,22 @@ fn below_a_cliff(ladder: &LadderFinding, required: String, peak: f64, needed: Pe
                 against(tps)
             ),
         )
-        .margin(tps.0 / needed.0 - 1.0),
-        _ if knee.0.0 < needed.0 => result(
+        .margin(tps.0 / needed.0 - 1.0)
+        .at(step, format!("at {step}, within the limit"))
+        .remark(spare),
+        _ if above.0.0 < needed.0 => result(
             required,
-            format!("≤ {}", knee.0),
+            format!("≤ {}", above.0),
             Outcome::Fail,
             format!(
                 "{} at {}, above the limit: {:+.0} % against the expected peak",
-                knee.0,
-                knee.1,
-                against(knee.0)
+                above.0,
+                above.1,
+                against(above.0)
             ),
         )
-        .margin(knee.0.0 / needed.0 - 1.0),
+        .margin(above.0.0 / needed.0 - 1.0)
+        .at(above.1, format!("at {}, above the limit", above.1)),
         _ => result(
             required,
             within.map_or_else(|| "n/a".to_owned(), |(tps, _)| format!("≥ {tps}")),
@@ -315,7 +323,10 @@ fn latency(
         let found = best.map_or_else(|| "n/a".to_owned(), |b| format!("{b} at best"));
         if name == "p95" {
             let over = best.map_or(f64::NEG_INFINITY, |b| 1.0 - b.0 / most.0);
-            return result(required, found, Outcome::Fail, ladder.limit.why.clone()).margin(over);
+            let mut failed =
+                result(required, found, Outcome::Fail, ladder.limit.why.clone()).margin(over);
+            failed.on = all_steps(ladder);
+            return failed;
         }
         return latency_fails(required, found, ladder);
     }
@@ -323,6 +334,7 @@ fn latency(
         return not_tested(required, ladder);
     };
     let at = place(ladder, step);
+    let place = at.clone();
     let Some(found) = figure(step) else {
         return result(
             required,
@@ -331,10 +343,29 @@ fn latency(
             format!("{name} was not measured {at}"),
         );
     };
-    let outcome = if found <= most {
-        Outcome::Pass
-    } else {
-        Outcome::Fail
+    // A percentile above the limit bounds the limit's from above only; the highest step within it from below.
+    let within = ladder
+        .limit
+        .threads
+        .filter(|limit| step.threads > *limit)
+        .map(|limit| {
+            let below = ladder.steps.iter().rfind(|s| s.threads <= limit);
+            (limit, below.and_then(figure))
+        });
+    let outcome = match within {
+        _ if found <= most => Outcome::Pass,
+        Some((limit, below)) if below.is_none_or(|below| below <= most) => {
+            return result(
+                required,
+                format!("≤ {found}"),
+                Outcome::NotTested,
+                format!(
+                    "{name} {found} {at}; the limit itself was not measured: run {}",
+                    Step::Threads(limit)
+                ),
+            );
+        }
+        _ => Outcome::Fail,
     };
     result(
         required,
@@ -343,6 +374,7 @@ fn latency(
         format!("{name} {found} {at}"),
     )
     .margin(1.0 - found.0 / most.0)
+    .at(step.step, place)
 }
 
 /// A percentile at the step that the plan names.
@@ -375,11 +407,17 @@ fn latency_at(
         format!("{name} {found} at {at}"),
     )
     .margin(1.0 - found.0 / most.0)
+    .at(at, format!("at {at}"))
 }
 
 fn threads(ladder: &LadderFinding, least: u32) -> Judged {
     let required = format!("limit ≥ {}", Step::Threads(least));
     let margin = |threads: u32| f64::from(threads) / f64::from(least) - 1.0;
+    // A limit is decided at the step that stands for it, but is itself where it was found.
+    let decided = |mut judged: Judged| {
+        judged.on = deciding_step(ladder).map(|s| s.step).into_iter().collect();
+        judged
+    };
     if ladder.limit.p95_never_met {
         return latency_fails(required, "none".to_owned(), ladder);
     }
@@ -389,22 +427,24 @@ fn threads(ladder: &LadderFinding, least: u32) -> Judged {
         } else {
             Outcome::Fail
         };
-        return result(
+        let found = result(
             required,
             limit.to_string(),
             outcome,
             format!("recommended limit {limit}: {}", ladder.limit.why),
-        )
-        .margin(margin(limit));
+        );
+        return decided(found.margin(margin(limit)));
     }
     match ladder.limit.step {
-        Some(tested) if tested >= least => result(
-            required,
-            format!("≥ {tested}"),
-            Outcome::Pass,
-            format!("no limit found up to {}", Step::Threads(tested)),
-        )
-        .margin(margin(tested)),
+        Some(tested) if tested >= least => {
+            let found = result(
+                required,
+                format!("≥ {tested}"),
+                Outcome::Pass,
+                format!("no limit found up to {}", Step::Threads(tested)),
+            );
+            decided(found.margin(margin(tested)))
+        }
         _ => not_tested(required, ladder),
     }
 }
@@ -435,4 +475,5 @@ fn errors(ladder: &LadderFinding, cells: &[CellSummary], most: Ratio) -> Judged 
     )
     // Not a share of the requirement, which may be 0; all ladders have the same.
     .margin(most.0 - share.0)
+    .at(step, format!("at {step}"))
 }

@@ -37,7 +37,7 @@ pub(super) fn conclude(comparison: &mut Comparison, house: &HouseRule) {
         ),
         EffectVerdict::Inconclusive => (
             Decision::Undecided,
-            format!("not shown to be better: {}", comparison.tps.why),
+            format!("neither better nor worse is shown: {}", comparison.tps.why),
         ),
         EffectVerdict::BetterBeyondNoise => (
             Decision::Undecided,
@@ -165,6 +165,7 @@ pub(super) mod tests {
             equivalence_p: None,
             verdict,
             runs_needed: None,
+            uneven: None,
             why: String::new(),
         }
     }

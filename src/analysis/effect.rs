@@ -43,6 +43,8 @@ pub struct Effect {
     pub verdict: EffectVerdict,
     /// Runs a side that would settle an inconclusive one.
     pub runs_needed: Option<u32>,
+    /// Coefficient of variation of throughput that left no verdict on fewer than 3 runs a side; `None`: it did not.
+    pub uneven: Option<Ratio>,
     /// Why, one sentence.
     pub why: String,
 }

@@ -19,7 +19,7 @@ pub(super) const PAIR_NOISE: f64 = 0.015;
 /// alarms on p95 (see the simulation). \[H\]
 const PAIR_NOISE_P95: f64 = 2.0 * PAIR_NOISE;
 /// A throughput less even than this gives no pair verdict (5–11 % false alarms, ≤ 15 % detection) \[M\].
-const PAIR_CV: f64 = 0.10;
+pub(super) const PAIR_CV: f64 = 0.10;
 /// Normal quantile of a two-sided 95 % interval.
 const Z: f64 = 1.96;
 /// Significance of the tests.
@@ -130,6 +130,7 @@ pub(super) fn effect(a: &Side, b: &Side, va: &[f64], vb: &[f64], policy: Policy)
         equivalence_p: None,
         verdict: EffectVerdict::Inconclusive,
         runs_needed: None,
+        uneven: None,
         why: String::new(),
     };
     if va.len() < RUNS_FOR_NOISE || vb.len() < RUNS_FOR_NOISE {
@@ -230,10 +231,13 @@ pub(super) fn bounded_by_drift(effect: &mut Effect, drift: Option<Ratio>, policy
 /// Fewer than three runs a side: "inconclusive", or beyond the least change and beyond noise.
 fn pair(effect: &mut Effect, a: &Side, b: &Side, difference: f64, policy: Policy) {
     let change = effect.change.0 * 100.0;
-    if let Some(cv) = [a.cv, b.cv].into_iter().flatten().find(|cv| *cv > PAIR_CV) {
+    let uneven = [a.cv, b.cv].into_iter().flatten().reduce(f64::max);
+    if let Some(cv) = uneven.filter(|cv| *cv > PAIR_CV) {
+        effect.uneven = Some(Ratio(cv));
         effect.why = format!(
-            "{change:+.1} % on fewer than 3 runs a side, but throughput is too uneven for a verdict (CV {})",
-            Ratio(cv)
+            "{change:+.1} % as measured, but throughput within a run varies by {} (CV): a verdict on fewer than 3 runs a side needs at most {}",
+            Ratio(cv),
+            Ratio(PAIR_CV)
         );
         return;
     }

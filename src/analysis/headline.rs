@@ -2,26 +2,29 @@
 
 use std::fmt::Write as _;
 
-use super::criteria;
 use super::findings::{
-    CellSummary, CriterionResult, Headline, LadderFinding, LimitBasis, Outcome, Overall, Rule,
+    CellSummary, CriterionResult, Headline, LadderFinding, LimitBasis, Outcome, Overall,
     StepSummary, Validity,
 };
-use super::knee::{Confidence, KneeKind};
+use super::instance::deciding;
+use super::knee::{Confidence, Knee, KneeKind};
+use super::{criteria, doubt};
 use crate::record::{CellStatus, Run, RunEnd};
 use crate::units::{PerSecond, Ratio};
 
-/// Puts the baseline's ladders and the criteria together.
+/// Puts the baseline's ladders and the criteria together. `held`: these ladders at the limit of the instance.
 pub(crate) fn headline(
     run: &Run,
     ladders: &[LadderFinding],
+    held: &[LadderFinding],
     criteria: &[CriterionResult],
     cells: &[CellSummary],
 ) -> Headline {
     let baseline: Vec<&LadderFinding> = ladders.iter().filter(|l| l.baseline).collect();
     let decides = deciding(&baseline);
     let knee = decides.and_then(|l| l.knee.as_ref());
-    let (overall, why) = overall(run, &baseline, criteria, cells);
+    let held: Vec<&LadderFinding> = held.iter().collect();
+    let (overall, why) = overall(run, &held, criteria, cells);
     Headline {
         // One workload without any limit to recommend leaves none for the instance.
         limit: decides.and_then(|l| l.limit.threads),
@@ -31,39 +34,15 @@ pub(crate) fn headline(
             .and_then(|k| k.threads),
         kind: knee.map(|k| k.kind.words().to_owned()),
         confidence: knee.map(|k| k.confidence),
-        headroom: headroom(&baseline),
+        headroom: headroom(&held),
         bottleneck: decides
             .and_then(|l| l.bottleneck.as_ref())
             .map(|b| b.primary.as_str().to_owned()),
-        sentence: sentence(decides, &baseline) + &reservations(run, cells),
+        sentence: sentence(run, decides, &baseline) + &reservations(run, cells),
         overall,
         why,
         exit_code: exit_code(overall),
     }
-}
-
-/// The ladder that decides: one that nothing can be recommended for (insufficient, p95 never met)
-/// before all, then the smallest limit, then one whose knee was not reached. Among equal limits the lower
-/// throughput to plan with.
-fn deciding<'a>(baseline: &[&'a LadderFinding]) -> Option<&'a LadderFinding> {
-    let rank = |ladder: &LadderFinding| match (&ladder.knee, ladder.limit.threads) {
-        (Some(_), Some(threads)) => (1, threads),
-        (Some(knee), None)
-            if knee.kind == KneeKind::NotReached
-                && !ladder.limit.p95_never_met
-                && ladder.limit.basis != Some(LimitBasis::Soak) =>
-        {
-            (2, ladder.limit.step.unwrap_or(u32::MAX))
-        }
-        (Some(_), None) => (0, 0),
-        (None, _) => (3, 0),
-    };
-    let planning = |ladder: &LadderFinding| ladder.limit.planning.map_or(f64::INFINITY, |p| p.0);
-    baseline.iter().copied().min_by(|a, b| {
-        rank(a)
-            .cmp(&rank(b))
-            .then_with(|| planning(a).total_cmp(&planning(b)))
-    })
 }
 
 /// The workloads whose limit is the deciding one's, that first: `A and B`.
@@ -87,24 +66,65 @@ fn deciders(decides: &LadderFinding, baseline: &[&LadderFinding]) -> String {
 /// The smallest of all. A workload that has none to state leaves none for the instance: the others'
 /// would be too rosy.
 fn headroom(baseline: &[&LadderFinding]) -> Option<Ratio> {
-    let all: Option<Vec<Ratio>> = baseline.iter().map(|l| l.limit.headroom).collect();
+    let of = |ladder: &&LadderFinding| {
+        let known = |knee: &Knee| knee.kind != KneeKind::Insufficient;
+        ladder
+            .limit
+            .headroom
+            .filter(|_| ladder.knee.as_ref().is_none_or(known))
+    };
+    let all: Option<Vec<Ratio>> = baseline.iter().map(of).collect();
     all?.into_iter().reduce(|a, b| if b < a { b } else { a })
+}
+
+/// How many cells cannot simply be trusted.
+pub(crate) struct Doubts {
+    /// Used, with objections.
+    pub(crate) suspect: usize,
+    /// Run, but not used.
+    pub(crate) invalid: usize,
+    /// Never begun.
+    pub(crate) not_run: usize,
+}
+
+impl Doubts {
+    /// Counts them; a cell that was not run is neither suspect nor invalid.
+    pub(crate) fn of(cells: &[CellSummary]) -> Self {
+        let ran = |c: &&CellSummary| c.status != CellStatus::Skipped;
+        let count = |validity| {
+            cells
+                .iter()
+                .filter(ran)
+                .filter(|c| c.validity == validity)
+                .count()
+        };
+        Self {
+            suspect: count(Validity::Suspect),
+            invalid: count(Validity::Invalid),
+            not_run: cells.len() - cells.iter().filter(ran).count(),
+        }
+    }
 }
 
 /// What the reader of one sentence must know about its evidence; empty when there is nothing to say.
 fn reservations(run: &Run, cells: &[CellSummary]) -> String {
     let are = |n: usize| if n == 1 { "is" } else { "are" };
-    let count = |validity| cells.iter().filter(|c| c.validity == validity).count();
+    let doubts = Doubts::of(cells);
     let mut parts = Vec::new();
-    for (n, what) in [
-        (count(Validity::Suspect), "suspect"),
-        (count(Validity::Invalid), "invalid"),
+    for (n, what, verb) in [
+        (doubts.suspect, "suspect", are(doubts.suspect)),
+        (doubts.invalid, "invalid", are(doubts.invalid)),
+        (
+            doubts.not_run,
+            "not run",
+            if doubts.not_run == 1 { "was" } else { "were" },
+        ),
     ] {
         if n > 0 {
             parts.push(match parts.is_empty() {
-                true if cells.len() == 1 => format!("the only cell is {what}"),
-                true => format!("{n} of {} cells {} {what}", cells.len(), are(n)),
-                false => format!("{n} {} {what}", are(n)),
+                true if cells.len() == 1 => format!("the only cell {verb} {what}"),
+                true => format!("{n} of {} cells {verb} {what}", cells.len()),
+                false => format!("{n} {verb} {what}"),
             });
         }
     }
@@ -129,7 +149,7 @@ fn transactions(rate: PerSecond) -> String {
     format!("{} transactions/s", rate.to_string().trim_end_matches("/s"))
 }
 
-fn sentence(decides: Option<&LadderFinding>, baseline: &[&LadderFinding]) -> String {
+fn sentence(run: &Run, decides: Option<&LadderFinding>, baseline: &[&LadderFinding]) -> String {
     let Some(ladder) = decides else {
         return "Nothing was measured: no limit to recommend.".to_owned();
     };
@@ -148,7 +168,14 @@ fn sentence(decides: Option<&LadderFinding>, baseline: &[&LadderFinding]) -> Str
     let mut text = match ladder.limit.threads {
         Some(threads) => {
             let planning = ladder.limit.planning.map_or_else(String::new, |tps| {
-                format!("; plan with {}", transactions(tps))
+                let below = run
+                    .criteria
+                    .expected_peak_tps
+                    .filter(|peak| tps.0 < *peak)
+                    .map_or_else(String::new, |peak| {
+                        format!(", below the expected peak of {}", PerSecond(peak))
+                    });
+                format!("; plan with {}{below}", transactions(tps))
             });
             let clients = if threads == 1 { "client" } else { "clients" };
             format!(
@@ -156,17 +183,24 @@ fn sentence(decides: Option<&LadderFinding>, baseline: &[&LadderFinding]) -> Str
                 ladder.limit.why
             )
         }
-        None => format!("No limit to recommend{of}: {}.", ladder.limit.why),
+        // Nothing was decided; the first that keeps the instance from a limit says why.
+        None => format!(
+            "No limit to recommend ({}): {}.",
+            ladder.workload, ladder.limit.why
+        ),
     };
     if let Some(knee) = &ladder.knee {
         // A limit at the low end of the range has said so already.
         let said = ladder.limit.basis == Some(LimitBasis::RangeLow);
         if knee.confidence == Confidence::Low && knee.kind != KneeKind::Insufficient && !said {
-            let _ = write!(
-                text,
-                " Confidence is low: the knee lies within {}.",
-                knee.range_words()
-            );
+            let _ = match &knee.lowered {
+                Some(why) if why == doubt::CROWDED => write!(text, " Confidence is low: {why}."),
+                _ => write!(
+                    text,
+                    " Confidence is low: the knee lies within {}.",
+                    knee.range_words()
+                ),
+            };
         }
         if knee.saturated_at_first && knee.kind != KneeKind::Insufficient {
             text.push_str(" Saturated at or before the first step: run lower steps.");
@@ -179,8 +213,8 @@ fn sentence(decides: Option<&LadderFinding>, baseline: &[&LadderFinding]) -> Str
 }
 
 /// Order: a run that did not end by itself; a criterion that failed on valid evidence; a run that
-/// cannot be relied on; a criterion without evidence; an answer that is open, or criteria that were met on
-/// weak evidence; passed.
+/// cannot be relied on; a criterion without evidence; one with doubtful evidence; an answer that is open, or
+/// criteria that were met on weak evidence; passed.
 fn overall(
     run: &Run,
     baseline: &[&LadderFinding],
@@ -216,6 +250,17 @@ fn overall(
             Some(format!("{}: {}", open.name, open.why)),
         );
     }
+    if let Some(open) = criteria.iter().find(|c| c.outcome == Outcome::Inconclusive) {
+        let why = open.remark.as_ref().unwrap_or(&open.why);
+        let place = open
+            .place
+            .as_ref()
+            .map_or_else(String::new, |place| format!(" {place}"));
+        return (
+            Overall::Inconclusive,
+            Some(format!("{}{place}: {why}", open.name)),
+        );
+    }
     if !criteria.is_empty() {
         return match baseline.iter().find_map(|l| weak(l, cells)) {
             Some(why) => (
@@ -229,6 +274,11 @@ fn overall(
         let knee = ladder.knee.as_ref()?;
         match knee.kind {
             KneeKind::Insufficient => Some(format!("{}: {}", ladder.workload, ladder.limit.why)),
+            _ if knee.lowered.as_deref() == Some(doubt::CROWDED) => Some(format!(
+                "{}: {}: stop them, or measure on a host without them, and run again",
+                ladder.workload,
+                doubt::CROWDED
+            )),
             _ if knee.confidence == Confidence::Low && knee.kind != KneeKind::NotReached => {
                 Some(format!(
                     "{}: longer steps, or repeats of those within {}, would settle the knee",
@@ -256,36 +306,8 @@ fn weak(ladder: &LadderFinding, cells: &[CellSummary]) -> Option<String> {
     {
         return Some(format!("{workload}: {}", ladder.limit.why));
     }
-    if let Some(step) = criteria::deciding_step(ladder)
-        && let Some(objection) = time_is_missing(step, cells)
-    {
-        return Some(format!(
-            "{workload}: the step of {} that decides is suspect ({objection})",
-            step.step
-        ));
-    }
-    let measured = ladder.steps.iter().filter(|s| !s.cells.is_empty());
-    let doubtful = measured
-        .clone()
-        .filter(|s| time_is_missing(s, cells).is_some())
-        .count();
-    let measured = measured.count();
-    (2 * doubtful > measured).then(|| {
-        format!(
-            "{workload}: {doubtful} of {measured} steps are suspect by stalls or unaccounted time"
-        )
-    })
-}
-
-/// The first objection by which the figures of a step may be rubbish although it ran: time that no
-/// transaction accounts for (V4), and stalls (V5).
-fn time_is_missing(step: &StepSummary, cells: &[CellSummary]) -> Option<String> {
-    cells
-        .iter()
-        .filter(|c| step.cells.contains(&c.index))
-        .flat_map(|c| &c.reasons)
-        .find(|r| matches!(r.rule, Rule::V4 | Rule::V5))
-        .map(|r| format!("{}: {}", r.rule.as_str(), r.text))
+    let on: Vec<&StepSummary> = criteria::deciding_step(ladder).into_iter().collect();
+    doubt::of_decision(ladder, &on, cells).map(|why| format!("{workload}: {why}"))
 }
 
 fn unreliable(run: &Run, baseline: &[&LadderFinding]) -> Option<String> {

@@ -329,6 +329,12 @@ impl Knee {
         self.lowered = Some(why);
     }
 
+    /// Lowers the confidence to the lowest level, where the points themselves are in doubt.
+    pub fn distrust(&mut self, why: String) {
+        self.confidence = Confidence::Low;
+        self.lowered = Some(why);
+    }
+
     /// The statement of the result in one line, with its confidence and robustness.
     pub fn statement(&self) -> String {
         let Some(threads) = self.threads else {
@@ -411,7 +417,7 @@ impl Knee {
 
 /// A change in percent with its sign, with as many decimals as it takes not to be shown as the threshold
 /// that it missed or passed: "+20 %" beside "gains less than 20 %" would read as a contradiction.
-fn percent_beside(change: Ratio, threshold: Ratio) -> String {
+pub(crate) fn percent_beside(change: Ratio, threshold: Ratio) -> String {
     /// A difference that shows in none of these is noise.
     const DECIMALS: usize = 2;
     let shown = |ratio: f64, decimals: usize| format!("{:+.decimals$}", ratio * 100.0);

@@ -1,10 +1,12 @@
 //! A ladder: the cells of one variant and workload, step by step.
 
+use super::doubt;
 use super::findings::{CellSummary, StepSummary, Validity};
 use super::knee::{Knee, KneeKind, LadderPoint, from_points_with_noise, gain_per_doubling};
 use super::signals::Signals;
 use super::stats::{geometric_mean, mean_of, variance};
 use crate::plan::Step;
+use crate::record::CellStatus;
 use crate::units::{Millis, PerSecond, Ratio};
 
 /// Runs of a step from which their spread is measured rather than assumed.
@@ -133,6 +135,18 @@ pub(crate) fn knee(steps: &[StepCells<'_>], combined: &[StepSummary], gain: Rati
     let mut knee = from_points_with_noise(&points, gain, run_noise(combined));
     if knee.kind != KneeKind::Insufficient {
         lower_if_suspect(&mut knee, combined);
+        let crowded = |step: &StepCells<'_>| {
+            let mut usable = step.usable().peekable();
+            usable.peek().is_some() && usable.all(|m| doubt::crowded(m.summary))
+        };
+        // Noise of the points is no measure of what others took from all of them.
+        if steps
+            .iter()
+            .filter(|s| s.usable().next().is_some())
+            .all(crowded)
+        {
+            knee.distrust(doubt::CROWDED.to_owned());
+        }
     }
     Some(knee)
 }
@@ -196,15 +210,31 @@ fn lower_if_suspect(knee: &mut Knee, combined: &[StepSummary]) {
 
 /// Why an invalid step leaves the answer open; `None`: none does. It does when it stands next to the
 /// knee in the ladder as planned, or when too few valid steps are left.
-pub(crate) fn unreliable(knee: &Knee, combined: &[StepSummary]) -> Option<String> {
-    let invalid: Vec<String> = combined
-        .iter()
-        .filter(|s| s.cells.is_empty())
-        .map(|s| s.step.to_string())
-        .collect();
+pub(crate) fn unreliable(
+    knee: &Knee,
+    steps: &[StepCells<'_>],
+    combined: &[StepSummary],
+) -> Option<String> {
+    let not_run = |step: &StepSummary| {
+        steps
+            .iter()
+            .filter(|s| s.step == step.step)
+            .flat_map(|s| &s.cells)
+            .all(|m| m.summary.status == CellStatus::Skipped)
+    };
     if knee.kind == KneeKind::Insufficient {
-        return (!invalid.is_empty())
-            .then(|| format!("too few valid steps: {} invalid", invalid.join(", ")));
+        let left_out = combined.iter().filter(|s| s.cells.is_empty());
+        let (skipped, invalid): (Vec<&StepSummary>, Vec<&StepSummary>) =
+            left_out.partition(|s| not_run(s));
+        let parts: Vec<String> = [(invalid, "invalid"), (skipped, "not run")]
+            .into_iter()
+            .filter(|(steps, _)| !steps.is_empty())
+            .map(|(steps, what)| {
+                let names: Vec<String> = steps.iter().map(|s| s.step.to_string()).collect();
+                format!("{} {what}", names.join(", "))
+            })
+            .collect();
+        return (!parts.is_empty()).then(|| format!("too few valid steps: {}", parts.join("; ")));
     }
     let k = combined
         .iter()
@@ -214,8 +244,13 @@ pub(crate) fn unreliable(knee: &Knee, combined: &[StepSummary]) -> Option<String
         .flatten()
         .filter_map(|i| combined.get(i))
         .find(|s| s.cells.is_empty())?;
+    let what = if not_run(beside) {
+        "was not run"
+    } else {
+        "is invalid"
+    };
     Some(format!(
-        "the step of {} beside the knee is invalid",
+        "the step of {} beside the knee {what}",
         beside.step
     ))
 }

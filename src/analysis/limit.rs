@@ -1,7 +1,7 @@
 //! The recommended limit on concurrently active clients.
 
 use super::findings::{Limit, LimitBasis, SoakFinding};
-use super::knee::{Confidence, Knee, KneeKind, LadderPoint};
+use super::knee::{Confidence, Knee, KneeKind, LadderPoint, gain_per_doubling, percent_beside};
 use crate::plan::{Criteria, Step};
 use crate::units::{Millis, PerSecond, Ratio};
 
@@ -136,11 +136,25 @@ fn choose(
             knee.range_words()
         ),
         _ => format!(
-            "the knee: beyond {} throughput gains less than {} per doubling",
+            "the knee: from {} to any later step throughput gains less than {} per doubling{}",
             Step::Threads(last),
-            knee.required_gain
+            knee.required_gain,
+            most_gained(knee, k)
         ),
     };
+}
+
+/// `, at most +16 % (to 16)`: the most that a step beyond the knee gains against it. From one later step to the
+/// next it may well be more.
+fn most_gained(knee: &Knee, k: usize) -> String {
+    knee.points[k + 1..]
+        .iter()
+        .filter_map(|p| Some((gain_per_doubling(&knee.points[k], p)?, p.threads)))
+        .reduce(|a, b| if b.0 > a.0 { b } else { a })
+        .map_or_else(String::new, |(gain, threads)| {
+            let gain = percent_beside(gain, knee.required_gain);
+            format!(", at most {gain} % (to {threads})")
+        })
 }
 
 /// The limit below a cliff, mostly between two steps. What it carries was not measured, so the plan rests
@@ -167,6 +181,24 @@ fn set(limit: &mut Limit, point: &LadderPoint, basis: LimitBasis) {
     limit.step = Some(point.threads);
     limit.throughput = Some(point.tps);
     limit.planning = Some(PerSecond(point.tps.0 * PLANNING));
+}
+
+/// Holds a limit to fewer clients than its own, for a limit that another workload sets. Between two steps it is
+/// known like one below a cliff: it carries at least what the highest step within does.
+pub(crate) fn hold(limit: &mut Limit, points: &[LadderPoint], threads: u32, criteria: &Criteria) {
+    if limit.p95_never_met || limit.threads.is_some_and(|own| own <= threads) {
+        return;
+    }
+    let Some(at) = points.iter().find(|p| p.threads >= threads) else {
+        return;
+    };
+    let within = points.iter().rfind(|p| p.threads <= threads);
+    limit.threads = Some(threads);
+    limit.step = Some(at.threads);
+    limit.throughput = (at.threads == threads).then_some(at.tps);
+    limit.planning = within.map(|p| PerSecond(p.tps.0 * PLANNING));
+    "the limit of the instance, which another workload sets".clone_into(&mut limit.why);
+    finish(limit, points, criteria);
 }
 
 fn cliff_follows(points: &[LadderPoint], k: usize) -> bool {
@@ -388,7 +420,7 @@ mod tests {
         assert!(
             limit
                 .why
-                .starts_with("the knee: beyond 1 thread throughput"),
+                .starts_with("the knee: from 1 thread to any later step"),
             "{}",
             limit.why
         );

@@ -8,6 +8,9 @@ use crate::plan::{SoakLevel, Step};
 use crate::record::{CellStatus, NextCell, Run};
 use crate::units::PerSecond;
 
+/// A share of the knee that differs from the one asked for by less is that one. \[H\]
+const SAME_SHARE: f64 = 0.05;
+
 /// Where the baseline is measured once more at the end of the run, a cell a workload: the knee, where
 /// variants are judged; the middle of the ladder where there is none.
 pub fn reference_cells(run: &Run) -> Vec<NextCell> {
@@ -116,12 +119,21 @@ fn below_knee(ladder: &LadderFinding, share: f64, words: &str) -> Result<(Step, 
                 ladder.workload, ladder.limit.why
             )
         })?;
+    let exact = f64::from(n) * share;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a share of a u32"
     )]
-    let below = ((f64::from(n) * share).floor() as u32).max(1);
+    let below = (exact.floor() as u32).max(1);
+    // Of a small knee whole clients are quite another share than the one asked for.
+    let rounded = if (f64::from(below) / f64::from(n) - share).abs() < SAME_SHARE {
+        String::new()
+    } else if exact < 1.0 {
+        format!(" is {exact:.1}, and one client is the least")
+    } else {
+        format!(" is {exact:.1}, rounded down")
+    };
     if let Some(limit) = ladder.limit.threads.filter(|limit| *limit < below) {
         return Ok((
             Step::Threads(limit),
@@ -130,11 +142,11 @@ fn below_knee(ladder: &LadderFinding, share: f64, words: &str) -> Result<(Step, 
     }
     let why = if knee.kind == KneeKind::NotReached {
         format!(
-            "the knee was not reached: {share} of the highest step, {n}",
+            "the knee was not reached: {share} of the highest step, {n}{rounded}",
             share = crate::units::Ratio(share)
         )
     } else {
-        format!("{words} at {n}")
+        format!("{words} at {n}{rounded}")
     };
     Ok((Step::Threads(below), why))
 }

@@ -177,14 +177,10 @@ impl Diagnosis<'_> {
             (1.0 - INSIDE, "≤ 25 % of the clients"),
             "SHOW GLOBAL STATUS",
         );
-        // A full CPU that is not the server's keeps nobody out of the server but the load machine.
-        let signals = self.step.signals;
+        // On a full host whoever has the CPU keeps the clients from it, and is told by the rules of the CPU.
         let cpu_free = self
-            .host(signals.cpu_busy())
-            .is_none_or(|busy| busy < CPU_BUSY)
-            || self
-                .host(signals.server_cpu)
-                .is_some_and(|cpu| cpu < IDLE_SERVER);
+            .host(self.step.signals.cpu_busy())
+            .is_none_or(|busy| busy < CPU_BUSY);
         // Think time keeps clients out of the server on purpose.
         let thinking = self.step.cells.iter().any(|c| c.think_time_ms > 0.0);
         if outside && self.step.reference.saturated && cpu_free && !thinking {

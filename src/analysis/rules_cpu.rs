@@ -126,7 +126,8 @@ impl Diagnosis<'_> {
             "/proc/stat (procs_running)",
         );
         let cause = self.owner_of_cpu(busy);
-        if full && (queued || queue.is_none()) {
+        // Others that hold most of a full CPU keep the load from it, however few of its tasks are ready.
+        if full && (queued || queue.is_none() || cause == Cause::OtherProcesses) {
             self.prove(cause);
         } else if full {
             self.contribute(cause);

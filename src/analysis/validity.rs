@@ -23,7 +23,8 @@ const LITTLE_FROM_MS: f64 = 1.0;
 pub(crate) const CLIENT_BUSY: f64 = 0.80;
 /// V7: share of all CPUs from which on other processes disturb a server on this host. \[H\]
 pub(crate) const OTHERS_SUSPECT: f64 = 0.25;
-/// The server's count of statements against the client's. \[H\]
+/// The server's count of statements against the client's, where that is more than an interval's share of the
+/// window. \[H\]
 const COUNTS: f64 = 0.05;
 
 /// What the rules need besides the summary.
@@ -265,8 +266,11 @@ fn counts(summary: &CellSummary, signals: &Signals, reasons: &mut Vec<Reason>) {
         return;
     }
     let deviation = counted / sent.0 - 1.0;
+    // Readings come once an interval and lie up to one beside the window's ends.
+    let intervals = summary.window.map_or(0, |w| w.intervals).max(1);
+    let skew = 1.0 / intervals as f64;
     // The probe's own statements weigh on a trickle of load.
-    if deviation.abs() > COUNTS && (counted - sent.0).abs() > 10.0 {
+    if deviation.abs() > COUNTS.max(skew) && (counted - sent.0).abs() > 10.0 {
         reasons.push(Reason {
             rule: Rule::Counts,
             severity: Validity::Suspect,
@@ -275,9 +279,9 @@ fn counts(summary: &CellSummary, signals: &Signals, reasons: &mut Vec<Reason>) {
                 sent.0,
                 deviation * 100.0,
                 if deviation > 0.0 {
-                    "other clients are on this server"
+                    "other clients may be on this server"
                 } else {
-                    "a proxy or cache answers some of them"
+                    "a proxy or cache may answer some of them"
                 }
             ),
         });

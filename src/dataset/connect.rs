@@ -1,41 +1,74 @@
 //! Control connections of the loader, and the few statements they need. Everything goes through the text
 //! protocol: a server at its limit of prepared statements can still be loaded.
 
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
 use mysql::prelude::Queryable;
 use mysql::{Conn, DriverError, Row, Value};
 
 use super::error::{DatasetError, words};
 use crate::plan::{Address, TlsMode};
 use crate::target::Endpoint;
+use crate::units::Span;
 
 /// Opens a connection without a default database. Statements may take as long as they do: an index on a
-/// large table takes hours.
+/// large table takes hours. What has its own limit, `target.connect_timeout`, is whether the server answers at
+/// all, and how long a statement waits for a table that another session holds: servers wait a day or a year.
 pub(super) fn connect(endpoint: &Endpoint) -> Result<Conn, DatasetError> {
     let mut endpoint = endpoint.clone();
     endpoint.database = None;
+    let refused = |reason| DatasetError::Connect {
+        address: endpoint.address.to_string(),
+        user: endpoint.user.clone(),
+        reason,
+    };
     // A socket does not leave the host and stays plain.
     let tls =
         matches!(endpoint.address, Address::Tcp { .. }) && endpoint.tls.mode != TlsMode::Disabled;
-    let result = match Conn::new(endpoint.opts(tls)) {
-        Err(mysql::Error::DriverError(DriverError::TlsNotSupported))
-            if endpoint.tls.mode == TlsMode::Preferred =>
-        {
-            Conn::new(endpoint.opts(false))
+    let (plain, preferred) = (
+        endpoint.opts(false),
+        endpoint.tls.mode == TlsMode::Preferred,
+    );
+    let first = endpoint.opts(tls);
+    let result = within(endpoint.connect_timeout, move || match Conn::new(first) {
+        Err(mysql::Error::DriverError(DriverError::TlsNotSupported)) if preferred => {
+            Conn::new(plain)
         }
         other => other,
-    };
-    let mut conn = result.map_err(|error| DatasetError::Connect {
-        address: endpoint.address.to_string(),
-        user: endpoint.user.clone(),
-        reason: words(&error),
-    })?;
+    })
+    .map_err(&refused)?;
+    let mut conn = result.map_err(|error| refused(words(&error)))?;
     // A known way of quoting, and patience: a control connection idles while others load.
+    let patience = endpoint.connect_timeout.as_secs_f64().ceil().max(1.0);
     run(
         &mut conn,
-        "SET SESSION sql_mode = 'STRICT_ALL_TABLES', wait_timeout = 2592000, autocommit = 1",
+        &format!(
+            "SET SESSION sql_mode = 'STRICT_ALL_TABLES', wait_timeout = 2592000, autocommit = 1, lock_wait_timeout = {patience}"
+        ),
         || "preparing a control connection".to_owned(),
     )?;
     Ok(conn)
+}
+
+/// Does it in a thread of its own, which is left to itself when it takes longer than `limit`: the driver's limit on
+/// an answer stays with a connection for good, and statements here have none. The error says what was missing.
+fn within<T: Send + 'static>(
+    limit: Duration,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let (done, result) = mpsc::channel();
+    thread::Builder::new()
+        .name("connect".to_owned())
+        .spawn(move || {
+            // Nobody waits any longer: what was opened is closed again.
+            let _ = done.send(act());
+        })
+        .map_err(|error| format!("no thread for it: {error}"))?;
+    result
+        .recv_timeout(limit)
+        .map_err(|_| format!("no answer within {}", Span(limit)))
 }
 
 /// Where the data is, and whether what is done to it goes into the binary log.

@@ -1,5 +1,6 @@
 //! What can go wrong with the data.
 
+use crate::target::io_words;
 use crate::units::Bytes;
 
 /// Data that could not be made, accepted or removed. The first line names the thing; a hint follows on a
@@ -143,7 +144,7 @@ impl DatasetError {
 pub(super) fn words(error: &mysql::Error) -> String {
     match error {
         mysql::Error::MySqlError(e) => format!("error {}: {}", e.code, e.message),
-        mysql::Error::IoError(e) => format!("connection lost: {e}"),
+        mysql::Error::IoError(e) => format!("connection lost: {}", io_words(e)),
         mysql::Error::DriverError(e) => e.to_string(),
         other => other.to_string(),
     }
@@ -159,6 +160,9 @@ fn hint(code: u16) -> Option<&'static str> {
         1290 | 1836 => {
             Some("the server is read-only (a replica?): point the plan at a writable one")
         }
+        1205 => Some(
+            "another session holds the table or rows of it (LOCK TABLES, an open transaction, a backup): end it, or let it end; `target.connect_timeout` is how long a table is waited for",
+        ),
         1264 => Some("more rows than the column can number; is the table an older one?"),
         _ => None,
     }

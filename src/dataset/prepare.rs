@@ -279,6 +279,10 @@ impl<'a> Preparation<'a> {
             if existing::check_columns(&mut self.conn, database, &name, indexed)?.is_some() {
                 return Ok(false);
             }
+            // An index on `id` and, where the plan has it, one on `k`.
+            if existing::has_more(&mut self.conn, database, &name, 1 + u64::from(indexed))? {
+                return Ok(false);
+            }
             if count {
                 let sql = format!("SELECT COUNT(*) FROM {name}");
                 let rows = first(&mut self.conn, &sql, || {

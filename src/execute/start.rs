@@ -13,6 +13,10 @@ use crate::target::Anew;
 impl Session<'_> {
     /// Brings the server to the state in which the cell of this number, and those after it, find it.
     pub(super) fn begin(&mut self, variant: usize, cell: u32) -> Result<(), SessionError> {
+        // After the user's wish to end nothing is applied, dropped or loaded any more.
+        if self.interrupt.raised() {
+            return Err(SessionError::Interrupted);
+        }
         let plan = self.plan;
         let variant = &plan.variants[variant];
         let known = self

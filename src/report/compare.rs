@@ -16,7 +16,6 @@ struct CompareView {
     first: RunName,
     second: RunName,
     sentence: String,
-    unreliable: Option<String>,
     runs: Vec<Row>,
     despite: Vec<String>,
     changed: Vec<Changed>,
@@ -77,7 +76,6 @@ pub fn render_compare(
         first: name(first),
         second: name(second),
         sentence: between.sentence.clone(),
-        unreliable: between.unreliable.clone(),
         runs: vec![
             row("plan", &|r| r.name.clone()),
             row("started", &|r| instant(&r.started_at)),

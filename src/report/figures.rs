@@ -25,6 +25,15 @@ pub(crate) fn count(value: u64) -> String {
     grouped(value as f64)
 }
 
+/// A count that came as a measurement: without decimals where it has none.
+pub(crate) fn whole(value: f64) -> String {
+    if value.is_finite() && value.fract().abs() < f64::EPSILON {
+        grouped(value)
+    } else {
+        figure(value)
+    }
+}
+
 /// `1 client`, `32 clients`: a count with its noun.
 pub(crate) fn counted(value: u64, one: &str) -> String {
     let plural = if value == 1 { "" } else { "s" };

@@ -56,9 +56,13 @@ pub fn terminal_table(run: &Run, findings: &Findings) -> String {
         text.push('\n');
     }
     for criterion in &summary.criteria {
+        let remark = criterion
+            .remark
+            .as_ref()
+            .map_or_else(String::new, |remark| format!("; {remark}"));
         text.push_str(&one_line(&format!(
-            "- {}: {} (required {}, found {})",
-            criterion.name, criterion.outcome, criterion.required, criterion.found
+            "- {}: {} (required {}, found {}){remark}",
+            criterion.name, criterion.outcome, criterion.required, criterion.found_at
         )));
         text.push('\n');
     }

@@ -39,6 +39,19 @@ pub fn open(dir: &Path) -> Result<Run, StoreError> {
         ));
     }
     let mut rows: BTreeMap<u32, Vec<Row>> = by_cell(read_intervals(dir, &mut lost)?);
+    for (cell, rows) in &rows {
+        for (row, wanted) in rows.iter().zip(1..) {
+            if row.number != wanted {
+                return Err(StoreError::damaged(
+                    &intervals,
+                    format!(
+                        "cell {cell} has interval {} where {wanted} must stand: lines are missing or out of order",
+                        row.number
+                    ),
+                ));
+            }
+        }
+    }
     let mut errors: BTreeMap<u32, Vec<(u32, ErrorCount)>> = by_cell(read_errors(dir, &mut lost)?);
     let mut server = by_cell(read_samples(dir, "server.csv", &mut lost)?);
     let mut host = by_cell(read_samples(dir, "host.csv", &mut lost)?);
@@ -128,6 +141,8 @@ fn manifest(dir: &Path) -> Result<Run, StoreError> {
 
 /// An interval without its histograms, and the exact figures that belong to them.
 struct Row {
+    /// Its number within the cell, from 1.
+    number: u32,
     interval: Interval,
     latency: Exact,
     service: Option<Exact>,
@@ -258,6 +273,7 @@ fn read_intervals(dir: &Path, lost: &mut Vec<String>) -> Result<Vec<(u32, Row)>,
         let latency = exact(field, "lat")?.ok_or("no lat_count")?;
         let service = exact(field, "service")?;
         let row = Row {
+            number: field.get("interval")?,
             interval,
             latency,
             service,

@@ -160,17 +160,28 @@ impl TargetError {
 pub fn words(error: &mysql::Error) -> String {
     match error {
         mysql::Error::MySqlError(e) => format!("error {}: {}", e.code, e.message),
-        mysql::Error::IoError(e) => e.to_string(),
+        mysql::Error::IoError(e) => io_words(e),
         mysql::Error::DriverError(mysql::DriverError::CouldNotConnect(Some((_, why, _)))) => {
             why.clone()
         }
         mysql::Error::DriverError(e) => e.to_string(),
         // A failed TLS handshake comes in this wrapping.
         mysql::Error::CodecError(mysql_common::proto::codec::error::PacketCodecError::Io(e)) => {
-            e.to_string()
+            io_words(e)
         }
         mysql::Error::TlsError(e) => format!("TLS: {e}"),
         other => other.to_string(),
+    }
+}
+
+/// What became of a connection. A time limit that has passed has two names in the system, neither of which tells
+/// that the server is there and says nothing.
+pub(crate) fn io_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            "no answer within the time limit".to_owned()
+        }
+        _ => error.to_string(),
     }
 }
 

@@ -50,6 +50,7 @@ pub use connect::connect;
 pub use data_key::data_key;
 pub use disk::{DiskSpace, busy_millis, device, space};
 pub use endpoint::{Endpoint, Secret};
+pub(crate) use error::io_words;
 pub use error::{TargetError, words};
 pub use fast_load::FastLoad;
 pub use fingerprint::{Fingerprint, RowCounts};

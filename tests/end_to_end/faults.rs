@@ -11,7 +11,7 @@ use crate::lab::Lab;
 use crate::servers::{self, External};
 
 /// Everything that a run must leave as it was: variables, accounts, and tables that are not capbench's.
-fn picture(external: &External) -> Vec<String> {
+pub(crate) fn picture(external: &External) -> Vec<String> {
     let mut root = external.root();
     let mut all = Vec::new();
     for sql in [

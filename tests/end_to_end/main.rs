@@ -4,6 +4,9 @@
 mod ends;
 mod external;
 mod faults;
+mod faults_disk;
+mod faults_links;
+mod faults_server;
 mod lab;
 mod managed;
 mod refusals;

@@ -201,8 +201,13 @@ measure = "1s"
 max_p95 = "1us""#,
     );
     lab.write("plan.toml", &plan);
-    lab.run(&["plan.toml", "--out", "run", "--quiet"])
-        .expect(1)
-        .says("p95");
+    let ended = lab.run(&["plan.toml", "--out", "run", "--quiet"]);
+    ended.says("p95");
+    // Where others have this machine's CPU, or it stalls, nothing is failed either.
+    if ended.stdout.contains("missed as measured, but") {
+        ended.expect(0).says("Verdict: inconclusive.");
+    } else {
+        ended.expect(1).says("Verdict: FAILED.");
+    }
     lab.assert_clean();
 }

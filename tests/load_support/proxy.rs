@@ -35,9 +35,9 @@ struct Conversation {
 
 impl Conversation {
     /// The request under way is complete, if it was answered.
-    fn close(&mut self, times: &Mutex<Vec<Duration>>) {
+    fn close(&mut self, times: &Mutex<Vec<(Instant, Duration)>>) {
         if let (Some((asked, true)), Some(answered)) = (self.asked, self.answered) {
-            times.lock().unwrap().push(answered - asked);
+            times.lock().unwrap().push((answered, answered - asked));
         }
         (self.asked, self.answered) = (None, None);
     }
@@ -48,7 +48,7 @@ pub(crate) struct Proxy {
     pub(crate) port: u16,
     stop: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
-    times: Arc<Mutex<Vec<Duration>>>,
+    times: Arc<Mutex<Vec<(Instant, Duration)>>>,
 }
 
 impl Proxy {
@@ -92,9 +92,12 @@ impl Proxy {
         proxy
     }
 
-    /// From the last byte of each executed statement to the last byte of its answer, so far, in order of length.
-    pub(crate) fn times(&self) -> Vec<Duration> {
-        let mut times = self.times.lock().unwrap().clone();
+    /// From the last byte of each executed statement to the last byte of its answer, of those that were
+    /// answered by `end`, in order of length.
+    pub(crate) fn times(&self, end: Instant) -> Vec<Duration> {
+        let times = self.times.lock().unwrap();
+        let ended = times.iter().filter(|(answered, _)| *answered <= end);
+        let mut times: Vec<Duration> = ended.map(|(_, time)| *time).collect();
         times.sort_unstable();
         times
     }
@@ -114,11 +117,12 @@ fn requests(
     mut server: TcpStream,
     fault: Fault,
     conversation: &Mutex<Conversation>,
-    times: &Mutex<Vec<Duration>>,
+    times: &Mutex<Vec<(Instant, Duration)>>,
 ) {
     let mut buffer = vec![0; 65536];
     while let Ok(len @ 1..) = client.read(&mut buffer) {
         {
+            let now = Instant::now();
             let mut talk = conversation.lock().unwrap();
             if talk.answered.is_some() {
                 talk.close(times);
@@ -127,7 +131,7 @@ fn requests(
             let executes = talk
                 .asked
                 .map_or(len > 4 && buffer[4] == 0x17, |(_, executes)| executes);
-            talk.asked = Some((Instant::now(), executes));
+            talk.asked = Some((now, executes));
         }
         let step = if fault == Fault::Bytes { 1 } else { len };
         for piece in buffer[..len].chunks(step) {
@@ -150,8 +154,12 @@ fn answers(
     let (mut passed, mut stalled) = (0, false);
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     while let Ok(len @ 1..) = server.read(&mut buffer) {
-        // Once per answer, in however many pieces it comes.
-        let first = conversation.lock().unwrap().answered.is_none();
+        // Once per answer, in however many pieces it comes, and only of what is timed: preparing a statement
+        // is a part of the first transaction.
+        let first = {
+            let talk = conversation.lock().unwrap();
+            talk.answered.is_none() && talk.asked.is_some_and(|(_, executes)| executes)
+        };
         if let (Fault::Delay(least, most), true) = (fault, first) {
             // xorshift64 (Marsaglia 2003)
             random ^= random << 13;
@@ -173,11 +181,13 @@ fn answers(
             take.max(1)
         };
         for piece in buffer[..take].chunks(step) {
+            // Within the lock: the client may ask again before this thread goes on.
+            let mut talk = conversation.lock().unwrap();
             if client.write_all(piece).is_err() {
                 return;
             }
+            talk.answered = Some(Instant::now());
         }
-        conversation.lock().unwrap().answered = Some(Instant::now());
         passed += len;
         if take == len {
             continue;
@@ -186,10 +196,11 @@ fn answers(
             Fault::Stall(_, pause) => {
                 stalled = true;
                 std::thread::sleep(pause);
+                let mut talk = conversation.lock().unwrap();
                 if client.write_all(&buffer[take..len]).is_err() {
                     return;
                 }
-                conversation.lock().unwrap().answered = Some(Instant::now());
+                talk.answered = Some(Instant::now());
             }
             Fault::Reset(_) => {
                 // Dissolving the association sends RST, whoever else holds the socket.

@@ -273,6 +273,8 @@ pub(crate) fn findings(run: &Run) -> Findings {
                 found: "94 %".into(),
                 outcome: Outcome::Pass,
                 why: "1550/s at 32 threads".into(),
+                place: Some("at 32 threads".into()),
+                remark: None,
             },
             CriterionResult {
                 name: "max_p95".into(),
@@ -280,6 +282,8 @@ pub(crate) fn findings(run: &Run) -> Findings {
                 found: "n/a".into(),
                 outcome: Outcome::NotTested,
                 why: "no valid step".into(),
+                place: None,
+                remark: None,
             },
         ],
         comparisons: Vec::new(),
@@ -303,6 +307,7 @@ pub(crate) fn comparison(variant: &str, decision: Decision) -> Comparison {
         equivalence_p: Some(0.9),
         verdict,
         runs_needed: None,
+        uneven: None,
         why: "the interval excludes 0".into(),
     };
     Comparison {

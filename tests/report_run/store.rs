@@ -306,6 +306,19 @@ fn what_json_cannot_hold_is_missing_not_fatal() {
 }
 
 #[test]
+fn lines_that_were_taken_out_are_damage() {
+    let base = tempfile::tempdir().unwrap();
+    let dir = save(&support::knee(), base.path()).dir().to_owned();
+    let path = dir.join("intervals.csv");
+    let text = fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.drain(4..8);
+    fs::write(&path, lines.join("\n") + "\n").unwrap();
+    let said = open(&dir).unwrap_err().to_string();
+    assert!(said.contains("interval 8 where 4 must stand"), "{said}");
+}
+
+#[test]
 fn damage_is_told_from_a_cut_off_end() {
     let base = tempfile::tempdir().unwrap();
     let dir = save(&support::knee(), base.path()).dir().to_owned();

@@ -145,14 +145,67 @@ fn a_run_that_cannot_be_relied_on_is_not_compared_as_if_it_could() {
     assert!(
         found
             .unreliable
+            .clone()
             .unwrap()
-            .contains("the second run: run failed: the server went away")
+            .contains("the second run failed: the server went away")
+    );
+    assert_eq!(
+        found.sentence,
+        "Nothing could be decided, because the second run failed: the server went away."
     );
     let mut empty = measured(1.0);
     empty.cells.clear();
     let found = between(&measured(1.0), &empty);
     assert_eq!(found.exit_code, 4);
     assert!(found.sentence.contains("nothing can be compared"));
+}
+
+#[test]
+fn a_pair_too_uneven_to_tell_decides_nothing_and_says_why() {
+    let uneven = |factor: f64| {
+        let swing = |tps: f64| -> Vec<f64> {
+            (0..12)
+                .map(|i| tps * factor * if i % 2 == 0 { 0.8 } else { 1.2 })
+                .collect()
+        };
+        run(LADDER
+            .iter()
+            .map(|&(n, tps)| cell("baseline", n, 1, &swing(tps)))
+            .collect())
+    };
+    let found = between(&uneven(1.0), &uneven(0.3));
+    assert!(
+        found
+            .sentence
+            .starts_with("Nothing could be decided, because throughput within a run varies by 21 % (CV), and a verdict on fewer than 3 runs a side needs at most 10 %."),
+        "{}",
+        found.sentence
+    );
+    let deciding = found.comparisons.iter().find(|c| c.deciding).unwrap();
+    assert!(
+        deciding
+            .sentence
+            .starts_with("neither better nor worse is shown: -70.0 % as measured, but throughput within a run varies by 21 % (CV): a verdict on fewer than 3 runs a side needs at most 10 %"),
+        "{}",
+        deciding.sentence
+    );
+    // A stall in most cells of one run is said beside whatever else is.
+    let mut stalled = measured(1.0);
+    for cell in &mut stalled.cells {
+        let late = &cell.intervals[9];
+        cell.intervals[9] = Interval {
+            connected_seconds: late.connected_seconds,
+            ..Interval::empty(late.start, late.end, late.phase)
+        };
+    }
+    let found = between(&measured(1.0), &stalled);
+    assert!(
+        found
+            .sentence
+            .contains("Most cells of the second run are suspect (25 of 25)"),
+        "{}",
+        found.sentence
+    );
 }
 
 #[test]

@@ -195,6 +195,15 @@ fn the_soak_goes_below_the_knee_and_never_above_the_limit() {
         "{}",
         place.why
     );
+    // Of a small knee a whole number of clients is quite another share, which is said.
+    let small = [(1, 500.0), (2, 960.0), (4, 970.0), (8, 960.0)];
+    let small = run(small
+        .iter()
+        .map(|&(n, tps)| cell("baseline", n, 1, &level(tps, 12)))
+        .collect());
+    let place = soak_cell(&small, share, None).unwrap();
+    assert_eq!(place.step, Step::Threads(1));
+    assert_eq!(place.why, "80 % of the knee at 2 is 1.6, rounded down");
     // The knee lies beyond the ladder.
     let rising = run(ladder().into_iter().take(3).collect());
     let place = soak_cell(&rising, share, None).unwrap();

@@ -98,10 +98,14 @@ pub struct CriterionView {
     pub required: String,
     /// What was found.
     pub found: String,
-    /// `pass`, `FAIL`, `not tested`.
+    /// `pass`, `FAIL`, `not tested`, `inconclusive`.
     pub outcome: String,
     /// Evidence.
     pub why: String,
+    /// `found` with its step and workload, for where there is no evidence beside it.
+    pub found_at: String,
+    /// What qualifies the outcome; the evidence says it too.
+    pub remark: Option<String>,
 }
 
 /// One warning.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::ladders::step;
 use crate::analysis::{CellEvidenceFinding, Findings, LadderFinding, ReplicaFinding};
 use crate::record::{CellRecord, Digest, Run, Sample};
-use crate::report::figures::{MISSING, figure, or_missing, percent};
+use crate::report::figures::{MISSING, count, figure, or_missing, percent, whole};
 use crate::units::Ratio;
 
 /// Statements of a cell that the report shows.
@@ -244,7 +244,7 @@ fn digest(digest: &Digest, all: f64) -> DigestView {
     };
     DigestView {
         text,
-        count: figure(digest.count),
+        count: whole(digest.count),
         share: percent(per(digest.seconds, all).map(Ratio)),
         avg: or_missing(per(digest.seconds * 1e3, digest.count).map(figure)),
         examined: or_missing(per(digest.rows_examined, rows).map(figure)),
@@ -263,7 +263,7 @@ fn probes(run: &Run) -> Vec<String> {
         let mean = took.iter().sum::<f64>() / took.len() as f64;
         Some(format!(
             "{what}: {} readings of {} ms on average, {} ms at most",
-            figure(took.len() as f64),
+            count(took.len() as u64),
             figure(mean),
             figure(highest)
         ))

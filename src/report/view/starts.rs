@@ -1,7 +1,7 @@
 //! In what state each variant, or each cell with data of its own, began.
 
 use crate::record::{Run, SettleStep, StartRecord, WarmupRecord};
-use crate::report::figures::{MISSING, duration, figure, or_missing};
+use crate::report::figures::{MISSING, duration, figure, or_missing, whole};
 
 use super::model::StartView;
 
@@ -31,7 +31,7 @@ fn start(start: &StartRecord) -> StartView {
 
 /// `dirty pages 225 → 31 in 0.807 s`.
 fn step(step: &SettleStep) -> String {
-    let value = |value: Option<f64>| or_missing(value.map(figure));
+    let value = |value: Option<f64>| or_missing(value.map(whole));
     let mut text = step.name.clone();
     if step.before.is_some() || step.after.is_some() {
         text = format!("{text} {}", value(step.before));
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(view.took, "1.14 s");
         assert_eq!(
             view.settled,
-            "dirty pages 2,250 → 31.0 in 0.800 s; history list 5,000 → 3,000 in 1 min, NOT settled (1,000 or less); page cache: dropped"
+            "dirty pages 2,250 → 31 in 0.800 s; history list 5,000 → 3,000 in 1 min, NOT settled (1,000 or less); page cache: dropped"
         );
         assert_eq!(view.warmup, "1 min, 5,175 → 324 reads/s, NOT level");
         let bare = start(&StartRecord {

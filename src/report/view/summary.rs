@@ -7,6 +7,7 @@ use crate::analysis::{
 use crate::plan::Warning;
 use crate::record::{Run, RunEnd};
 use crate::report::figures::{MISSING, change, counted, figure, or_missing, rate};
+use crate::units::Ratio;
 
 use super::environment;
 use super::ladders::{confidence, knee_words, proof, sentence, step};
@@ -32,6 +33,20 @@ pub(super) fn summary(run: &Run, findings: &Findings) -> Summary {
     }
 }
 
+/// The workloads whose limit is the recommended one: `first`, then the others.
+fn deciders(findings: &Findings, limit: u32, first: &str) -> String {
+    let others = findings
+        .ladders
+        .iter()
+        .filter(|l| l.baseline && l.workload != first && l.limit.threads == Some(limit))
+        .map(|l| l.workload.as_str());
+    let names: Vec<&str> = std::iter::once(first).chain(others).collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
+
 fn answers(run: &Run, findings: &Findings) -> Vec<Pair> {
     let headline = &findings.headline;
     let deciding: Option<&LadderFinding> = findings
@@ -40,8 +55,9 @@ fn answers(run: &Run, findings: &Findings) -> Vec<Pair> {
         .find(|l| l.baseline && Some(&l.workload) == headline.workload.as_ref());
     let limit = match (headline.limit, headline.workload.as_deref()) {
         (Some(limit), Some(workload)) => format!(
-            "{}, decided by {workload}",
-            counted(limit.into(), "concurrently active client")
+            "{}, decided by {}",
+            counted(limit.into(), "concurrently active client"),
+            deciders(findings, limit, workload)
         ),
         (Some(limit), None) => counted(limit.into(), "concurrently active client"),
         (None, _) => match deciding {
@@ -90,9 +106,10 @@ fn answers(run: &Run, findings: &Findings) -> Vec<Pair> {
         rows.push(Pair::new("Throughput to plan with", planning));
         if let Some(peak) = run.criteria.expected_peak_tps {
             let headroom = headline.headroom.map(|headroom| {
+                let side = if headroom.0 < 0.0 { "below" } else { "over" };
                 format!(
-                    "{} % over the expected peak of {} transactions/s",
-                    change(Some(headroom)),
+                    "{} {side} the expected peak of {} transactions/s",
+                    Ratio(headroom.0.abs()),
                     figure(peak)
                 )
             });
@@ -123,6 +140,11 @@ fn criterion(c: &CriterionResult) -> CriterionView {
         found: c.found.clone(),
         outcome: c.outcome.as_str().to_owned(),
         why: c.why.clone(),
+        found_at: match &c.place {
+            Some(place) => format!("{} {place}", c.found),
+            None => c.found.clone(),
+        },
+        remark: c.remark.clone(),
     }
 }
 
@@ -290,7 +312,7 @@ pub(super) fn definitions(run: &Run) -> Vec<Pair> {
         ),
         Pair::new(
             "Gain, %",
-            "Change of TPS per doubling of threads against the previous valid step.",
+            "Change of TPS per doubling of threads, step to step: against the previous valid step. The knee is held against every later step instead, so that a row beyond it may show more than the threshold.",
         ),
         Pair::new(
             "Verdict",
@@ -299,7 +321,7 @@ pub(super) fn definitions(run: &Run) -> Vec<Pair> {
         Pair::new(
             "Knee",
             format!(
-                "The step after which no later step repays at least {} TPS per doubling of threads. Confidence: how often it is chosen again under noise and with other thresholds; \"lowered\" means that suspect steps took it one level down from what that share says.",
+                "The step after which no later step repays at least {} TPS per doubling of threads. Confidence: how often it is chosen again under noise and with other thresholds; \"lowered\" means that suspect steps took it one level down from what that share says, or to low where other processes had the CPU at every step.",
                 run.knee_gain
             ),
         ),
