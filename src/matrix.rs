@@ -118,7 +118,10 @@ fn data_bytes(plan: &Plan) -> Option<f64> {
 
 /// Seconds of loading all data once.
 fn load_seconds(plan: &Plan) -> f64 {
-    data_bytes(plan).unwrap_or(0.0) / ROW_BYTES / LOAD_ROWS_PER_SECOND
+    let rate = plan.dataset.load_rate.map_or(LOAD_ROWS_PER_SECOND, |most| {
+        LOAD_ROWS_PER_SECOND.min(most as f64)
+    });
+    data_bytes(plan).unwrap_or(0.0) / ROW_BYTES / rate
 }
 
 /// Seconds of beginning a visit of a variant on data that is ready.
@@ -412,6 +415,20 @@ mod tests {
         assert!((last - (130.3 + 600.0 + 1810.3)).abs() < 1e-6, "{last}");
         assert_eq!(shown(Duration::from_millis(3_600)).to_string(), "4s");
         assert_eq!(shown(Duration::from_secs(700)).to_string(), "12m");
+    }
+
+    #[test]
+    fn a_capped_load_takes_its_time() {
+        let with = |rate: &str| {
+            let text = format!(
+                "name = \"t\"\n[target]\nhost = \"db\"\nuser = \"u\"\n[dataset]\ntables = 1\nrows = 36_000\n{rate}\n\
+                 [ladder]\nworkloads = [\"oltp_read_only\"]\nthreads = [1]\n"
+            );
+            let plan = crate::plan::parse(&text, "t.toml", Path::new("")).unwrap();
+            estimate(&plan).duration.0.as_secs_f64()
+        };
+        let (free, capped) = (with(""), with("load_rate = 10"));
+        assert!((capped - free - 3600.0).abs() < 61.0, "{free} {capped}");
     }
 
     #[test]

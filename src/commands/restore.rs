@@ -51,7 +51,7 @@ fn from_folder(
     let mut journal = Journal::create(&path).map_err(Failure::run)?;
     if let plan::Place::Managed(managed) = &loaded.plan.target.place {
         end_private(managed, &pending, &mut journal)?;
-        return Ok(said(&pending));
+        return Ok(said(&pending, Overtaken::Refuse));
     }
     let mut server = open_server(&loaded.plan, &mut journal, terminal, interrupt)?;
     server.lock().map_err(Failure::run)?;
@@ -144,15 +144,19 @@ fn put_back(
     server.adopt(Vec::new());
     let closed = server.close(&mut journal);
     restored.and(closed).map_err(Failure::run)?;
-    Ok(said(pending))
+    Ok(said(pending, overtaken))
 }
 
-fn said(pending: &[Entry]) -> Exit {
+fn said(pending: &[Entry], overtaken: Overtaken) -> Exit {
     let names: Vec<String> = pending
         .iter()
         .map(|entry| format!("{} {}", entry.action, entry.name))
         .collect();
-    Terminal::data(&format!("put back: {}", names.join(", ")));
+    let done = match overtaken {
+        Overtaken::Keep => "put back, or left as someone else has set it",
+        _ => "put back",
+    };
+    Terminal::data(&format!("{done}: {}", names.join(", ")));
     Exit::Passed
 }
 

@@ -133,6 +133,30 @@ pub(super) fn twice<T, U>(path: &str, what: &str, item: &Item<T>, first: &Item<U
         .hint("keep one of them")
 }
 
+/// What is appended to CREATE TABLE: options only.
+fn table_options(fields: &Fields, problems: &mut Problems) -> String {
+    let table_options = fields.text("dataset.table_options").unwrap_or_default();
+    if table_options.contains(';') {
+        problems.push(
+            Diagnostic::error(
+                fields.at("dataset.table_options"),
+                "`dataset.table_options` holds a `;`",
+            )
+            .hint("state options of CREATE TABLE only, such as \"ROW_FORMAT=COMPRESSED\""),
+        );
+    }
+    if table_options.to_ascii_uppercase().contains("COMMENT") {
+        problems.push(
+            Diagnostic::error(
+                fields.at("dataset.table_options"),
+                "`dataset.table_options` sets a comment, by which capbench knows its own tables",
+            )
+            .hint("leave COMMENT out"),
+        );
+    }
+    table_options
+}
+
 fn dataset(fields: &Fields, problems: &mut Problems) -> Dataset {
     if let (Some(rows), Some(size)) = (fields.key_at("dataset.rows"), fields.key_at("dataset.size"))
     {
@@ -194,16 +218,7 @@ fn dataset(fields: &Fields, problems: &mut Problems) -> Dataset {
             .hint("write \"InnoDB\""),
         );
     }
-    let table_options = fields.text("dataset.table_options").unwrap_or_default();
-    if table_options.contains(';') {
-        problems.push(
-            Diagnostic::error(
-                fields.at("dataset.table_options"),
-                "`dataset.table_options` holds a `;`",
-            )
-            .hint("state options of CREATE TABLE only, such as \"ROW_FORMAT=COMPRESSED\""),
-        );
-    }
+    let table_options = table_options(fields, problems);
     Dataset {
         tables: fields.count("dataset.tables"),
         size,
