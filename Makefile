@@ -13,9 +13,10 @@ demo: ## Install what is missing, build, run the quickstart on a private throw-a
 	$(CARGO) build --release --locked
 	./target/release/capbench plans/quickstart.toml
 
+# The tests wait for servers most of the time: more of them run side by side than there are cores.
 test: ## Run all tests (needs MariaDB; MySQL 9.7 too after `make mysql`, 5.6 after `make mysql56`)
 	@sh tests/servers/need.sh mariadb
-	$(CARGO) test --locked --no-fail-fast
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test --locked --no-fail-fast
 
 drills: ## Induce each bottleneck on private servers and require its name (needs a C compiler for slow disks; ten minutes)
 	@sh tests/servers/need.sh mariadb
