@@ -123,6 +123,17 @@ fn keep_ended(run: &mut Run) {
     run.starts.retain(|start| start.cell <= last);
 }
 
+/// Whether intervals of a cell, or their histograms, are no longer in the run folder.
+fn records_lost(cell: &CellRecord) -> bool {
+    let lost =
+        |latency: &crate::record::Latency| latency.count() > 0 && latency.quantile(0.5).is_none();
+    cell.intervals.is_empty()
+        || cell
+            .intervals
+            .iter()
+            .any(|interval| lost(&interval.latency))
+}
+
 /// How many of the cells of a run that ended so had ended by themselves, up to the first that had not.
 fn ended_cells(cells: &[CellRecord], end: &RunEnd) -> usize {
     let ended = |cell: &&CellRecord| {
@@ -133,8 +144,7 @@ fn ended_cells(cells: &[CellRecord], end: &RunEnd) -> usize {
         cell.kind == CellKind::Ladder
             && cell.status != CellStatus::Interrupted
             && !(cell.status == CellStatus::Skipped && not_run)
-            // Its records were cut off.
-            && !(cell.status == CellStatus::Completed && cell.intervals.is_empty())
+            && !(cell.status == CellStatus::Completed && records_lost(cell))
     };
     let mut kept = cells.iter().take_while(ended).count();
     // The cell under which the whole run failed.
@@ -343,6 +353,17 @@ mod tests {
         let refined = (Refined, Completed, None);
         let soak = (Soak, Interrupted, Some("the user ended it"));
         assert_eq!(kept(&[done, done, refined, soak], &user), 2);
+    }
+
+    #[test]
+    fn a_cell_whose_histograms_are_lost_is_measured_again() {
+        let whole = || cell(CellKind::Ladder, CellStatus::Completed, None);
+        let mut lost = whole();
+        lost.intervals[0].latency = record::Latency::without_histogram(3, 1, 2, 4);
+        assert_eq!(
+            ended_cells(&[whole(), lost, whole()], &RunEnd::Interrupted),
+            1
+        );
     }
 
     #[test]

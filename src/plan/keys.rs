@@ -174,7 +174,7 @@ pub static KEYS: &[Key] = &[
     key(
         "target.connect_timeout",
         Kind::Duration { min: 0.1 },
-        "Time limit of a control connection's connect and of each control statement that is no load; also how long loading waits for a table that another session holds.",
+        "Time limit of a control connection's connect; a control statement may take as long as `start_timeout`. Also how long loading waits for a table that another session holds.",
     )
     .default("\"10s\""),
     key(
