@@ -643,7 +643,7 @@ fn bottlenecks_get_their_names() {
         )
     };
     let (primary, ..) = bottleneck(&PLATEAU, |n, _| idle(n));
-    assert_eq!(primary, Cause::NotSaturated);
+    assert_eq!(primary, Cause::Unseen);
 
     let (primary, ..) = bottleneck(&PLATEAU, |n, _| {
         (
@@ -726,10 +726,7 @@ fn a_full_redo_log_needs_a_symptom() {
         }
     };
     let (primary, contributing, ..) = bottleneck(&steps, probe(0.0));
-    assert_eq!(
-        (primary, contributing),
-        (Cause::NotSaturated, vec![Cause::Redo])
-    );
+    assert_eq!((primary, contributing), (Cause::Unseen, vec![Cause::Redo]));
     let (primary, ..) = bottleneck(&steps, probe(20.0));
     assert_eq!(primary, Cause::Redo);
 }
@@ -889,6 +886,80 @@ fn what_is_not_yet_full_at_the_knee_is_looked_for_one_step_on() {
     });
     assert_eq!(primary, Cause::Cpu);
     assert_eq!(findings.ladders[0].bottleneck.as_ref().unwrap().threads, 64);
+}
+
+#[test]
+fn limits_that_somebody_set_are_named() {
+    let named = |variable: (&str, &str), server: &[(&str, f64)], rates: &[(&str, f64)]| {
+        let mut cells = ladder(&PLATEAU);
+        for cell in &mut cells {
+            cell.server = server_samples(cell.clients, &[], server);
+            let gauges = [(host::RUNNABLE, 2.0), (host::SERVER_CPU_QUOTA, 1.5)];
+            cell.host = host_samples(0.15, 0.02, 0.0, rates, &gauges);
+        }
+        let mut run = run(cells, Criteria::default());
+        let mut identity = identity(true);
+        identity
+            .variables
+            .insert(variable.0.to_owned(), variable.1.to_owned());
+        run.server = Some(identity);
+        analyse(&run).ladders[0].bottleneck.clone().unwrap()
+    };
+    let throttled = |share: f64| {
+        [
+            (host::SERVER_CPU_PERIODS, 10.0),
+            (host::SERVER_THROTTLED_PERIODS, 10.0 * share),
+        ]
+    };
+    let quota = named(("a", "b"), &[], &throttled(0.9));
+    assert_eq!(quota.primary, Cause::CpuQuota);
+    assert!(
+        quota.sentence.contains("90 % (quota 1.5 CPUs)"),
+        "{}",
+        quota.sentence
+    );
+    let felt = named(("a", "b"), &[], &throttled(0.3));
+    assert_eq!(
+        (felt.primary, felt.contributing),
+        (Cause::Unseen, vec![Cause::CpuQuota])
+    );
+    assert!(
+        named(("a", "b"), &[], &throttled(0.1))
+            .contributing
+            .is_empty()
+    );
+
+    let queued = [
+        (server::THREADS_RUNNING, 3.0),
+        (server::QUEUED_STATEMENTS, 30.0),
+    ];
+    for (name, value) in [
+        ("thread_handling", "pool-of-threads"),
+        ("innodb_thread_concurrency", "2"),
+    ] {
+        let full = [(server::QUEUED_STATEMENTS, 30.0)];
+        assert_eq!(named((name, value), &full, &[]).primary, Cause::Admission);
+    }
+    // Few run because few are let in: not because they are elsewhere.
+    let pool = ("thread_handling", "pool-of-threads");
+    assert_eq!(named(pool, &queued, &[]).primary, Cause::Admission);
+    let unknown = named(pool, &queued[..1], &[]);
+    assert_eq!(unknown.primary, Cause::Unseen);
+    assert!(
+        unknown
+            .missing
+            .iter()
+            .any(|m| m.starts_with("clients whose statement waits to be let in")),
+        "{:?}",
+        unknown.missing
+    );
+
+    let locked = named(
+        ("a", "b"),
+        &[(server::THREADS_WAITING_FOR_TABLES, 30.0)],
+        &[],
+    );
+    assert_eq!(locked.primary, Cause::TableLocks);
 }
 
 #[test]
@@ -1510,7 +1581,7 @@ fn a_replica_that_falls_back_is_named_after_all_that_is_full() {
     assert_eq!(lag.name, "second");
     assert!(lag.last > lag.first && !lag.stopped);
     assert_eq!(found(&at(0.3, 45.0, 40.0)).primary, Cause::Replication);
-    assert_eq!(found(&at(0.3, 3.0, 4.0)).primary, Cause::NotSaturated);
+    assert_eq!(found(&at(0.3, 3.0, 4.0)).primary, Cause::Unseen);
     let full = found(&at(0.8, 0.0, 200.0));
     assert_eq!(full.primary, Cause::Cpu);
     assert!(full.contributing.contains(&Cause::Replication));
@@ -1570,7 +1641,7 @@ fn commits_that_wait_are_the_log_and_flushes_in_the_background_are_not() {
         .0
     };
     assert_eq!(at(0.7), Cause::LogFlush);
-    assert_eq!(at(0.02), Cause::NotSaturated);
+    assert_eq!(at(0.02), Cause::Unseen);
 }
 
 #[test]

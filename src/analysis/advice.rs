@@ -25,6 +25,12 @@ pub(crate) fn for_cause(cause: Cause) -> &'static [&'static str] {
             "limit concurrency in front of the server (pool, thread pool) to the knee",
             "compare innodb_buffer_pool_instances, innodb_spin_wait_delay and innodb_adaptive_hash_index as variants",
         ],
+        Cause::TableLocks => &[
+            "look who holds the lock (SHOW FULL PROCESSLIST; performance_schema.metadata_locks): LOCK TABLES, DDL, a backup, GET_LOCK, a storage engine that locks tables",
+        ],
+        Cause::CpuQuota => &[
+            "raise the CPU limit of the container, pod or unit (cpu.max, cpu.cfs_quota_us), or measure with the one that it will have in production",
+        ],
         Cause::Cpu => &["more or faster cores; fewer or cheaper statements per transaction"],
         Cause::OtherProcesses => &[
             "other processes had the CPU: stop them, or measure on a host that only the server (and capbench) uses, then run again",
@@ -50,6 +56,9 @@ pub(crate) fn for_cause(cause: Cause) -> &'static [&'static str] {
             "innodb_flush_log_at_trx_commit = 2 or sync_binlog > 1 trade durability for throughput: up to a second of commits can be lost; needs a signature",
         ],
         Cause::SemiSync => &["a closer or faster replica; fewer acknowledgements trade durability"],
+        Cause::Admission => &[
+            "compare a larger thread_pool_size (about the cores) or innodb_thread_concurrency (0 is no limit) as variants: the resources behind it are not full",
+        ],
         Cause::Replication => &[
             "let the replica apply in parallel: replica_parallel_workers (MySQL), slave_parallel_threads with slave_parallel_mode = optimistic (MariaDB)",
             "sync_binlog and innodb_flush_log_at_trx_commit on the replica trade its durability for speed; without parallel apply a limit on the write rate is what remains",
@@ -67,6 +76,9 @@ pub(crate) fn for_cause(cause: Cause) -> &'static [&'static str] {
         }
         Cause::NotSaturated => &[
             "no resource is full: latency of the single request bounds the clients; look at round trip and statement cost",
+        ],
+        Cause::Unseen => &[
+            "look for limits that stand outside the server's counters: a quota of the virtual machine, container or volume, a proxy or pool on the way; and at what SHOW FULL PROCESSLIST shows under load",
         ],
         Cause::Unknown => &[
             "give capbench the missing signals (an admin account with PROCESS, a probe on the server's host)",

@@ -269,11 +269,12 @@ fn diagnose(
         });
     let mut at = look(k, false);
     // The knee is where the next step no longer pays: what is not yet full at the knee is there.
-    if at.primary == Cause::NotSaturated
+    let nothing = |cause| matches!(cause, Cause::NotSaturated | Cause::Unseen);
+    if nothing(at.primary)
         && let Some(next) = usable.iter().copied().find(|&i| i > k)
     {
         let after = look(next, true);
-        if after.primary != Cause::NotSaturated {
+        if !nothing(after.primary) {
             at = after;
         }
     }

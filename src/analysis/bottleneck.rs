@@ -76,12 +76,15 @@ pub(crate) fn diagnose(step: &Step<'_>) -> Bottleneck {
     d.network();
     d.connections();
     d.row_locks();
+    d.table_locks();
     d.cluster();
+    d.cpu_quota();
     d.latches();
     d.cpu();
     d.disk();
     d.redo();
     d.log_flush();
+    d.admission();
     d.replication();
     d.stall();
     d.others();
@@ -193,6 +196,8 @@ impl Diagnosis<'_> {
         let primary = match self.primary.first() {
             Some(&cause) => cause,
             None if blind => Cause::Unknown,
+            // Flat with more clients: by the utilisation law something is full.
+            None if self.step.reference.saturated => Cause::Unseen,
             None => Cause::NotSaturated,
         };
         let mut contributing: Vec<Cause> = Vec::new();

@@ -18,8 +18,12 @@ pub enum Cause {
     PreparedStatements,
     /// Row locks.
     RowLocks,
+    /// Locks on whole tables, their definitions, global and named locks.
+    TableLocks,
     /// Latches and mutexes.
     Latches,
+    /// CPU quota of the server's control group.
+    CpuQuota,
     /// CPU of the server's host.
     Cpu,
     /// Processes on the server's host that are neither the server nor capbench.
@@ -36,6 +40,8 @@ pub enum Cause {
     LogFlush,
     /// Commits wait for a semi-synchronous replica.
     SemiSync,
+    /// What lets statements in: a thread pool, `innodb_thread_concurrency`.
+    Admission,
     /// A replica cannot follow.
     Replication,
     /// Nothing completed for whole intervals, and nothing else explains it.
@@ -52,6 +58,8 @@ pub enum Cause {
     Unfair,
     /// No resource is at its limit: latency bounds a closed loop.
     NotSaturated,
+    /// Throughput no longer grows with the clients, so that something is at its limit, and no signal shows what.
+    Unseen,
     /// The signals that would tell are missing.
     Unknown,
 }
@@ -66,7 +74,9 @@ impl Cause {
             Self::Connections => "connection limit",
             Self::PreparedStatements => "prepared statement limit",
             Self::RowLocks => "row locks",
+            Self::TableLocks => "table, metadata or named locks",
             Self::Latches => "latch or mutex contention",
+            Self::CpuQuota => "CPU quota of the server's control group",
             Self::Cpu => "CPU",
             Self::OtherProcesses => "other processes on this host",
             Self::StolenCpu => "stolen CPU",
@@ -75,6 +85,9 @@ impl Cause {
             Self::Redo => "redo log and checkpoints",
             Self::LogFlush => "log flush (fsync, group commit)",
             Self::SemiSync => "semi-synchronous replication",
+            Self::Admission => {
+                "limit on statements at work (thread pool, innodb_thread_concurrency)"
+            }
             Self::Replication => "replication lag",
             Self::Stall => "stall",
             Self::FlowControl => "cluster flow control",
@@ -83,6 +96,7 @@ impl Cause {
             Self::Purge => "purge lag",
             Self::Unfair => "unevenly served clients",
             Self::NotSaturated => "latency-bound, not saturated",
+            Self::Unseen => "saturated, by what no signal shows",
             Self::Unknown => "unknown: signals missing",
         }
     }

@@ -28,6 +28,7 @@ mod next;
 mod refinement;
 mod rules;
 mod rules_cpu;
+mod rules_limits;
 mod rules_replication;
 mod signals;
 #[cfg(test)]

@@ -23,8 +23,8 @@ const MISSES_PER_STATEMENT: f64 = 0.25;
 const PENDING_READS: f64 = 8.0;
 /// Share of client time spent waiting for row locks: hot rows gave 5 % at 16, 20 % at 32 and 50 % at
 /// 64 threads \[M\].
-const ROW_LOCKS_PRIMARY: f64 = 0.20;
-const ROW_LOCKS_CONTRIBUTE: f64 = 0.10;
+pub(super) const LOCKS_PRIMARY: f64 = 0.20;
+pub(super) const LOCKS_CONTRIBUTE: f64 = 0.10;
 /// Deadlocks a transaction. \[H\]
 const DEADLOCKS: f64 = 0.01;
 const DEADLOCKS_NOTE: f64 = 0.001;
@@ -41,8 +41,6 @@ const MANY_CLIENTS: f64 = 8.0;
 const PENDING_FSYNCS: f64 = 0.5;
 /// Clients that wait for their commit, on average. \[H\]
 const COMMITTING: f64 = 0.50;
-/// Connections and prepared statements against their limits (`MySQLTuner`, awesome-prometheus-alerts) \[S\].
-const NEAR_LIMIT: f64 = 0.80;
 /// Temporary tables on disk (`MySQLTuner`) \[S\], from a rate on that matters \[H\].
 const DISK_TABLES: f64 = 0.25;
 const DISK_TABLES_RATE: f64 = 1.0;
@@ -163,10 +161,22 @@ impl Diagnosis<'_> {
         if self.clients() < MANY_CLIENTS {
             return;
         }
-        let shown = self.step.signals.threads_running.map(|running| {
+        // What waits in a thread pool's queue is inside too, though it does not run.
+        let signals = self.step.signals;
+        let inside = if self.thread_pool() {
+            signals.threads_running.zip(signals.queued)
+        } else {
+            signals.threads_running.map(|running| (running, 0.0))
+        };
+        let shown = inside.map(|(running, queued)| {
+            let queue = if queued > 0.0 {
+                format!(" and {queued:.1} in the thread pool's queues")
+            } else {
+                String::new()
+            };
             (
-                running / self.clients(),
-                format!("{running:.1} of {}", self.step.threads),
+                (running + queued) / self.clients(),
+                format!("{running:.1}{queue} of {}", self.step.threads),
             )
         });
         // "Met" means few, so the weighing is of the share outside.
@@ -197,74 +207,6 @@ impl Diagnosis<'_> {
         }
     }
 
-    pub(super) fn connections(&mut self) {
-        let limit = self
-            .variable("max_connections")
-            .and_then(|v| v.parse::<f64>().ok())
-            .filter(|v| *v > 0.0);
-        let used = self
-            .step
-            .signals
-            .connections
-            .zip(limit)
-            .map(|(used, limit)| (used / limit, format!("{used:.0} of {limit:.0}")));
-        if self.weigh(
-            Cause::Connections,
-            "highest connections against max_connections",
-            used,
-            (NEAR_LIMIT, "≥ 80 %"),
-            "SHOW GLOBAL STATUS",
-        ) {
-            self.contribute(Cause::Connections);
-        }
-        // 1040 too many connections, 1203 and 1226 a user's limit.
-        let errors = self.errors(&[1040, 1203, 1226]);
-        let refused = self
-            .step
-            .signals
-            .refused_connections
-            .map_or(errors as f64, |n| n.max(errors as f64));
-        if self.weigh(
-            Cause::Connections,
-            "connections refused",
-            Some((refused, format!("{refused:.0}"))),
-            (1.0, "any"),
-            "SHOW GLOBAL STATUS and errors seen",
-        ) {
-            self.prove(Cause::Connections);
-        }
-        let limit = self
-            .variable("max_prepared_stmt_count")
-            .and_then(|v| v.parse::<f64>().ok())
-            .filter(|v| *v > 0.0);
-        let held = self
-            .step
-            .signals
-            .prepared_statements
-            .zip(limit)
-            .map(|(held, limit)| (held / limit, format!("{held:.0} of {limit:.0}")));
-        if self.weigh(
-            Cause::PreparedStatements,
-            "prepared statements against max_prepared_stmt_count",
-            held,
-            (NEAR_LIMIT, "≥ 80 %"),
-            "SHOW GLOBAL STATUS",
-        ) {
-            self.contribute(Cause::PreparedStatements);
-        }
-        let refused = self.errors(&[1461]);
-        if refused > 0 {
-            self.weigh(
-                Cause::PreparedStatements,
-                "statements refused (error 1461)",
-                Some((refused as f64, refused.to_string())),
-                (1.0, "any"),
-                "errors seen",
-            );
-            self.prove(Cause::PreparedStatements);
-        }
-    }
-
     pub(super) fn row_locks(&mut self) {
         let share = self.step.signals.row_lock_share;
         let source = "SHOW GLOBAL STATUS (Innodb_row_lock_time)";
@@ -272,13 +214,10 @@ impl Diagnosis<'_> {
             Cause::RowLocks,
             "client time waiting for row locks",
             share.map(percent),
-            (
-                ROW_LOCKS_CONTRIBUTE,
-                "≥ 10 % contributes, ≥ 20 % is primary",
-            ),
+            (LOCKS_CONTRIBUTE, "≥ 10 % contributes, ≥ 20 % is primary"),
             source,
         ) {
-            if share.is_some_and(|s| s >= ROW_LOCKS_PRIMARY) {
+            if share.is_some_and(|s| s >= LOCKS_PRIMARY) {
                 self.prove(Cause::RowLocks);
             } else {
                 self.contribute(Cause::RowLocks);

@@ -69,6 +69,10 @@ pub(crate) struct Signals {
     pub(crate) runnable: Option<f64>,
     pub(crate) server_cpu: Option<f64>,
     pub(crate) self_cpu: Option<f64>,
+    /// CPUs that the server's control group allows it; `None`: no limit, or not to be seen.
+    pub(crate) server_quota: Option<f64>,
+    /// Share of the quota's periods in which the server used it up.
+    pub(crate) server_throttled: Option<f64>,
     /// Share of the time in which capbench's busiest thread wanted a CPU, and in which it had none.
     pub(crate) self_wanted: Option<f64>,
     pub(crate) self_waited: Option<f64>,
@@ -97,6 +101,10 @@ pub(crate) struct Signals {
     pub(crate) pending_fsyncs: Option<f64>,
     /// Share of the clients that wait for their commit.
     pub(crate) committing_share: Option<f64>,
+    /// Share of the clients that wait for a table, its definition, a global or a named lock.
+    pub(crate) table_wait_share: Option<f64>,
+    /// Statements that wait for the thread pool or `innodb_thread_concurrency`.
+    pub(crate) queued: Option<f64>,
     pub(crate) checkpoint_fill: Option<f64>,
     pub(crate) log_waits_per_second: Option<f64>,
     pub(crate) fsyncs_per_transaction: Option<f64>,
@@ -210,6 +218,11 @@ impl Signals {
         let of_all = |name: &str| Some(span.rate(name)? / self.cpus.filter(|n| *n > 0.0)?);
         self.server_cpu = of_all(host::SERVER_CPU);
         self.self_cpu = of_all(host::SELF_CPU);
+        self.server_quota = span.last(host::SERVER_CPU_QUOTA);
+        self.server_throttled = per(
+            span.delta(host::SERVER_THROTTLED_PERIODS),
+            span.delta(host::SERVER_CPU_PERIODS).filter(|n| *n > 0.0),
+        );
         self.pressure_cpu = span.rate(host::PRESSURE_CPU).map(|us| us / 1e6);
         self.pressure_io = span.rate(host::PRESSURE_IO).map(|us| us / 1e6);
         self.switches_per_transaction = per(span.rate(host::CONTEXT_SWITCHES), tps);
@@ -253,6 +266,11 @@ impl Signals {
             span.gauge(server::THREADS_COMMITTING),
             (clients > 0.0).then_some(clients),
         );
+        self.table_wait_share = per(
+            span.gauge(server::THREADS_WAITING_FOR_TABLES),
+            (clients > 0.0).then_some(clients),
+        );
+        self.queued = span.gauge(server::QUEUED_STATEMENTS);
         self.checkpoint_fill = per(
             // It rises and falls with each flush: what it comes up to counts, not the middle.
             span.upper_quartile(server::CHECKPOINT_AGE),

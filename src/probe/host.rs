@@ -1,10 +1,12 @@
 //! Figures of this host from /proc: the load machine, and the server's too when it is local.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use procfs::{Current, CurrentSI};
 
+use super::cgroup;
 use super::names::host as n;
 use crate::record::Sample;
 
@@ -21,6 +23,8 @@ pub struct Probe {
     disks: BTreeSet<String>,
     /// capbench's own.
     threads: Option<Threads>,
+    /// Control groups of the server, found at the first look.
+    groups: Option<Vec<PathBuf>>,
 }
 
 /// When the threads of a process were looked at, and their times on a CPU and waiting for one, nanoseconds.
@@ -34,6 +38,7 @@ impl Probe {
             unavailable: BTreeMap::new(),
             disks: whole_disks(),
             threads: None,
+            groups: None,
         }
     }
 
@@ -63,6 +68,8 @@ impl Probe {
                 process(Some(pid), n::SERVER_CPU, n::SERVER_RSS, &mut put),
             );
             self.note("server context switches", switches(pid, &mut put));
+            let quota = quota(pid, &mut self.groups, &mut put);
+            self.note("CPU quota of the server", quota);
         }
         Sample {
             at: 0.0,
@@ -254,6 +261,23 @@ fn switches(pid: i32, put: &mut impl FnMut(&str, f64)) -> procfs::ProcResult<()>
             + status.nonvoluntary_ctxt_switches.unwrap_or(0);
     }
     put(n::SERVER_SWITCHES, sum as f64);
+    Ok(())
+}
+
+/// The CPU quota of a process; nothing where there is none.
+fn quota(
+    pid: i32,
+    groups: &mut Option<Vec<PathBuf>>,
+    put: &mut impl FnMut(&str, f64),
+) -> procfs::ProcResult<()> {
+    if groups.is_none() {
+        *groups = Some(cgroup::folders(pid)?);
+    }
+    if let Some(quota) = groups.as_deref().and_then(cgroup::tightest) {
+        put(n::SERVER_CPU_QUOTA, quota.cpus);
+        put(n::SERVER_CPU_PERIODS, quota.periods);
+        put(n::SERVER_THROTTLED_PERIODS, quota.throttled);
+    }
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Figures that only SHOW ENGINE INNODB STATUS gives: on servers older than their counters.
+//! Figures that only SHOW ENGINE INNODB STATUS gives: on servers older than their counters, and where no counter is.
 
 use std::collections::HashMap;
 
@@ -9,6 +9,8 @@ pub enum Figure {
     CheckpointAge,
     /// History list length.
     HistoryLength,
+    /// Statements that wait for `innodb_thread_concurrency` to let them in.
+    Queued,
 }
 
 /// The figures that a status text holds.
@@ -23,6 +25,10 @@ pub(super) fn figures(text: &str) -> HashMap<Figure, f64> {
             checkpoint = number(rest);
         } else if let Some(length) = line.strip_prefix("History list length").and_then(number) {
             found.insert(Figure::HistoryLength, length);
+        } else if let Some((_, queued)) = line.split_once(" queries inside InnoDB, ")
+            && let Some(queued) = number(queued)
+        {
+            found.insert(Figure::Queued, queued);
         }
     }
     if let (Some(written), Some(checkpoint)) = (written, checkpoint) {
@@ -57,10 +63,15 @@ Log buffer assigned up to    19500000
 Log flushed up to   19499000
 Pages flushed up to 19000000
 Last checkpoint at  18000000
+--------------
+ROW OPERATIONS
+--------------
+1 queries inside InnoDB, 47 queries in queue
 ";
         let found = figures(text);
         assert_eq!(found[&Figure::CheckpointAge], 1_500_000.0);
         assert_eq!(found[&Figure::HistoryLength], 42.0);
+        assert_eq!(found[&Figure::Queued], 47.0);
         assert!(figures("LOG\nLog sequence number x").is_empty());
     }
 }

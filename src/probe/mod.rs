@@ -1,5 +1,6 @@
 //! What the server and the hosts do while a cell runs: counters once an interval, on the cell's clock.
 
+mod cgroup;
 pub mod counters;
 pub mod digests;
 pub mod explain;

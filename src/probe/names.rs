@@ -133,6 +133,12 @@ pub mod server {
     /// Clients' threads that are committing: they wait for the log, the binary log or a replica; gauge, from
     /// SHOW PROCESSLIST.
     pub const THREADS_COMMITTING: &str = "threads_committing";
+    /// Clients' threads that wait for a table, its definition, a global or a named lock; gauge, from SHOW
+    /// PROCESSLIST.
+    pub const THREADS_WAITING_FOR_TABLES: &str = "threads_waiting_for_tables";
+    /// Statements that the server has taken and not yet begun: in the queues of its thread pool, or before
+    /// `innodb_thread_concurrency`; gauge. Only where one of them is in use.
+    pub const QUEUED_STATEMENTS: &str = "queued_statements";
     /// Statements that the probe itself has sent before this reading.
     pub const PROBE_STATEMENTS: &str = "probe_statements";
     /// Seconds since the server started; gauge. Falls when it restarts.
@@ -203,6 +209,13 @@ pub mod host {
     pub const SERVER_SWITCHES: &str = "server_context_switches";
     /// Resident memory of the server process, bytes; gauge.
     pub const SERVER_RSS: &str = "server_resident_bytes";
+
+    /// CPUs that the server's control group may use at once, the least of it and those above it; gauge.
+    pub const SERVER_CPU_QUOTA: &str = "server_cpu_quota";
+    /// Periods of that quota in which the group ran.
+    pub const SERVER_CPU_PERIODS: &str = "server_cpu_periods";
+    /// … in which it used the quota up, and had to wait for the next.
+    pub const SERVER_THROTTLED_PERIODS: &str = "server_throttled_periods";
 
     /// Figures of one disk stand under `disk.<device>.<figure>`.
     pub const DISK_PREFIX: &str = "disk.";

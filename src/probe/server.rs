@@ -7,7 +7,8 @@ use mysql::prelude::Queryable;
 use super::counters::{COUNTERS, Source};
 use super::innodb_status::{self, Figure};
 use super::names::server::{
-    PROBE_STATEMENTS, THREADS_COMMITTING, THREADS_CONNECTED, THREADS_RUNNING,
+    PROBE_STATEMENTS, QUEUED_STATEMENTS, THREADS_COMMITTING, THREADS_CONNECTED, THREADS_RUNNING,
+    THREADS_WAITING_FOR_TABLES,
 };
 
 /// Above so many connections the list of threads is not read: it would be megabytes.
@@ -19,6 +20,17 @@ const COMMITTING: [&str; 4] = [
     "updating status",
     "waiting for handler commit",
     "waiting for semi-sync ack from",
+];
+/// States of a thread that waits for a table, its definition, a global or a named lock, likewise.
+const WAITING_FOR_TABLES: [&str; 7] = [
+    "user lock",
+    "waiting for backup lock",
+    "waiting for commit lock",
+    "waiting for global read lock",
+    "waiting for schema metadata lock",
+    "waiting for stored",
+    // … metadata lock, level lock, flush.
+    "waiting for table",
 ];
 use crate::record::{Flavour, Sample};
 
@@ -42,6 +54,8 @@ pub struct Probe {
     prepared: bool,
     /// Whether SHOW ENGINE INNODB STATUS is needed and allowed.
     innodb_status: bool,
+    /// Whether statements queue for a thread pool whose queues can be read.
+    thread_pool: bool,
     /// Statements sent so far: they are in the server's counts and not in the load's.
     sent: u32,
 }
@@ -65,6 +79,7 @@ impl Probe {
             unavailable: BTreeMap::new(),
             prepared: false,
             innodb_status: false,
+            thread_pool: false,
             sent: 0,
         }
     }
@@ -96,8 +111,19 @@ impl Probe {
         };
         let mut resolved = resolve(self.flavour, &status, &extra, &self.constants);
         resolved.insert(PROBE_STATEMENTS.to_owned(), sent);
-        if let Some(committing) = self.committing(&resolved) {
-            resolved.insert(THREADS_COMMITTING.to_owned(), committing);
+        if let Some(states) = self.states(&resolved) {
+            let begins = |with: &[&str]| {
+                let count = states
+                    .iter()
+                    .filter(|state| with.iter().any(|w| state.starts_with(w)));
+                count.count() as f64
+            };
+            resolved.insert(THREADS_COMMITTING.to_owned(), begins(&COMMITTING));
+            let tables = begins(&WAITING_FOR_TABLES);
+            resolved.insert(THREADS_WAITING_FOR_TABLES.to_owned(), tables);
+        }
+        if let Some(queued) = self.queued(&extra) {
+            resolved.insert(QUEUED_STATEMENTS.to_owned(), queued);
         }
         Ok(Sample {
             at: 0.0,
@@ -138,7 +164,8 @@ impl Probe {
             ..Extra::default()
         };
         let mut status_problem = None;
-        if self.needs_innodb_status(status, &extra) {
+        let limited = self.look_for_queues();
+        if limited || self.needs_innodb_status(status, &extra) {
             self.innodb_status = true;
             match self.read_innodb_status() {
                 Ok(figures) => extra.innodb_status = figures,
@@ -191,9 +218,48 @@ impl Probe {
         }
     }
 
-    /// Threads that wait for their commit; `None` when the list is too long, refused, or holds fewer than
-    /// half of the threads that run (the account sees only its own).
-    fn committing(&mut self, values: &BTreeMap<String, f64>) -> Option<f64> {
+    /// Finds out whether statements queue for a thread pool, and answers whether they do for
+    /// `innodb_thread_concurrency`.
+    fn look_for_queues(&mut self) -> bool {
+        self.sent += 1;
+        let found: Result<Vec<(String, String)>, _> = self.conn.query(
+            "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('thread_handling', 'innodb_thread_concurrency')",
+        );
+        let found: HashMap<String, String> = found.unwrap_or_default().into_iter().collect();
+        let is = |name: &str| found.get(name).map(String::as_str);
+        if is("thread_handling") == Some("pool-of-threads") {
+            match self.pool_queue() {
+                Ok(_) => self.thread_pool = true,
+                Err(error) => {
+                    let why = format!("THREAD_POOL_GROUPS: {}", words(&error));
+                    self.unavailable.insert(QUEUED_STATEMENTS.to_owned(), why);
+                }
+            }
+        }
+        is("innodb_thread_concurrency").is_some_and(|limit| limit != "0")
+    }
+
+    /// Statements in all queues that are in use; `None`: none is, or they cannot be read.
+    fn queued(&mut self, extra: &Extra) -> Option<f64> {
+        let pool = if self.thread_pool {
+            self.pool_queue().ok().flatten()
+        } else {
+            None
+        };
+        let innodb = extra.innodb_status.get(&Figure::Queued).copied();
+        pool.into_iter().chain(innodb).reduce(|a, b| a + b)
+    }
+
+    fn pool_queue(&mut self) -> Result<Option<f64>, mysql::Error> {
+        self.sent += 1;
+        self.conn.query_first(
+            "SELECT SUM(QUEUE_LENGTH) + 0e0 FROM INFORMATION_SCHEMA.THREAD_POOL_GROUPS",
+        )
+    }
+
+    /// States of the threads that execute something; `None` when the list is too long, refused, or holds fewer
+    /// than half of the threads that run (the account sees only its own).
+    fn states(&mut self, values: &BTreeMap<String, f64>) -> Option<Vec<String>> {
         let value = |name: &str| values.get(name).copied();
         if value(THREADS_CONNECTED)? > MOST_THREADS {
             return None;
@@ -204,11 +270,7 @@ impl Probe {
         let active: Vec<String> = rows.iter().filter_map(|row| state(row, own)).collect();
         // The probe's own thread runs too, and on MySQL the event scheduler's.
         let running = value(THREADS_RUNNING)? - 2.0;
-        let committing = active
-            .iter()
-            .filter(|state| COMMITTING.iter().any(|c| state.starts_with(c)))
-            .count();
-        (active.len() as f64 >= 0.5 * running).then_some(committing as f64)
+        (active.len() as f64 >= 0.5 * running).then_some(active)
     }
 
     /// Whether a counter has no source but the status text.

@@ -30,6 +30,10 @@ pub const STATE_VARIABLES: &[(&str, &str)] = &[
         "innodb_buffer_pool_load_now",
         "a trigger, which falls back by itself",
     ),
+    (
+        "innodb_thread_sleep_delay",
+        "adapts itself while innodb_thread_concurrency makes threads wait",
+    ),
     ("insert_id", "the next id of the session"),
     ("last_gtid", "the last transaction of the session"),
     ("last_insert_id", "the last generated id"),

@@ -153,17 +153,22 @@ pub(crate) fn slow_io(lab: &Lab, binary: &Path, fsync_ms: u32, pread_ms: u32) ->
             return None;
         }
     }
-    let wrapper = lab.path("slow-server");
-    let script = format!(
-        "#!/bin/sh\nexport LD_PRELOAD={} DRILL_FLAG={} DRILL_FSYNC_MS={fsync_ms} DRILL_PREAD_MS={pread_ms}\nexec {} \"$@\"\n",
+    let first = format!(
+        "export LD_PRELOAD={} DRILL_FLAG={} DRILL_FSYNC_MS={fsync_ms} DRILL_PREAD_MS={pread_ms}",
         library.display(),
         lab.path("slow").display(),
-        binary.display()
     );
+    Some(wrapped(lab, binary, &first))
+}
+
+/// A server program that does something `first` and becomes `binary`.
+pub(crate) fn wrapped(lab: &Lab, binary: &Path, first: &str) -> PathBuf {
+    let wrapper = lab.path("wrapped-server");
+    let script = format!("#!/bin/sh\n{first}\nexec {} \"$@\"\n", binary.display());
     std::fs::write(&wrapper, script).unwrap();
     let runnable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&wrapper, runnable).unwrap();
-    Some(wrapper)
+    wrapper
 }
 
 /// Runs a plan on a server of [`slow_io`]: what is slow is so from the first cell on.

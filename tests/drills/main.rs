@@ -7,6 +7,7 @@ mod elsewhere;
 #[allow(dead_code, reason = "shared with the end-to-end tests")]
 #[path = "../end_to_end/lab.rs"]
 mod lab;
+mod limits;
 mod link;
 #[path = "../support/mod.rs"]
 mod servers;
