@@ -1,4 +1,4 @@
-//! The user's wish to end: Ctrl-C, SIGTERM or SIGHUP. The first signal raises a flag that everything
+//! The user's wish to end: Ctrl-C, Ctrl-\, SIGTERM or SIGHUP. The first signal raises a flag that everything
 //! which takes long polls; the second ends the process at once, after the last-resort actions
 //! (a private server must not outlive capbench).
 
@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// Exit code of an interrupted run (128 + SIGINT).
@@ -61,7 +61,7 @@ impl Interrupt {
     /// # Errors
     /// When the handlers cannot be installed.
     pub fn listen(&self, said: impl Fn(u32) + Send + 'static) -> io::Result<()> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])?;
         let interrupt = self.clone();
         std::thread::Builder::new()
             .name("signals".into())

@@ -193,6 +193,7 @@ fn ten_thousand_connections_from_one_process() {
                 ca: None,
             },
             connect_timeout: Duration::from_secs(10),
+            interrupt: Interrupt::new(),
         },
         program: Arc::new(Program {
             name: "update".into(),

@@ -1,11 +1,10 @@
 //! The load and the binary log: what replicas get of it.
 
-use mysql::Conn;
-
 use super::connect::{first, run, select};
 use super::error::DatasetError;
 use super::marker::Marker;
 use crate::plan::{Place, Plan, Risk};
+use crate::target::Attended;
 
 /// Refuses data of which the replicas have only a part: what was loaded past the binary log cannot be changed or
 /// removed through it (error 1146 or 1032 stops them), nor the other way round.
@@ -29,7 +28,7 @@ pub(super) fn refuse_mixture(
 
 /// Refuses to load into a server that replicas follow, or may follow, while the plan does not say whether the load
 /// goes through the binary log.
-pub(super) fn refuse_unsaid(conn: &mut Conn, plan: &Plan) -> Result<(), DatasetError> {
+pub(super) fn refuse_unsaid(conn: &mut Attended, plan: &Plan) -> Result<(), DatasetError> {
     const HINT: &str = "hint: binlog = \"logged\" in [dataset]: the replicas get the load too; \"unlogged\": they do not, and the run may only read";
     // A private server has no replicas.
     let private = matches!(plan.target.place, Place::Managed(_));

@@ -1,6 +1,6 @@
 //! What can go wrong with the data.
 
-use crate::target::io_words;
+use crate::target::{Cut, TargetError, io_words};
 use crate::units::Bytes;
 
 /// Data that could not be made, accepted or removed. The first line names the thing; a hint follows on a
@@ -8,15 +8,8 @@ use crate::units::Bytes;
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
     /// The server could not be reached.
-    #[error("cannot connect to {address} as `{user}`: {reason}")]
-    Connect {
-        /// Address or socket.
-        address: String,
-        /// Account.
-        user: String,
-        /// The server's or the driver's words.
-        reason: String,
-    },
+    #[error(transparent)]
+    Connect(TargetError),
     /// A statement failed.
     #[error("{doing} failed: {reason}{}", .hint.map(|h| format!("\nhint: {h}")).unwrap_or_default())]
     Statement {
@@ -112,8 +105,21 @@ pub enum DatasetError {
     Interrupted,
 }
 
+impl From<TargetError> for DatasetError {
+    fn from(error: TargetError) -> Self {
+        if error.is_interrupt() {
+            Self::Interrupted
+        } else {
+            Self::Connect(error)
+        }
+    }
+}
+
 impl DatasetError {
     pub(super) fn statement(doing: impl Into<String>, error: &mysql::Error) -> Self {
+        if Cut::of(error) == Some(&Cut::Wish) {
+            return Self::Interrupted;
+        }
         let code = match error {
             mysql::Error::MySqlError(e) => Some(e.code),
             _ => None,

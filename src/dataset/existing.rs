@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use mysql::Conn;
-
 use super::connect::{connect_to, first, literal, select};
 use super::error::DatasetError;
 use super::progress::Progress;
@@ -12,7 +10,7 @@ use super::size::Resolved;
 use super::size::measured;
 use crate::plan::{DataSize, Plan};
 use crate::record::DatasetFacts;
-use crate::target::Endpoint;
+use crate::target::{Attended, Endpoint};
 use crate::workload::TableLayout;
 
 /// Tables of up to this many rows are counted; larger ones are judged by the server's statistics, since
@@ -69,7 +67,7 @@ pub(super) fn accept(
 
 /// What is wrong with a table's columns and indexes.
 pub(super) fn check_columns(
-    conn: &mut Conn,
+    conn: &mut Attended,
     database: &str,
     table: &str,
     index_on_k: bool,
@@ -139,7 +137,7 @@ pub(super) fn check_columns(
 /// Whether a table that capbench made has more than it was made with: another index, or a trigger. Such a table
 /// is slower than the same one loaded anew.
 pub(super) fn has_more(
-    conn: &mut Conn,
+    conn: &mut Attended,
     database: &str,
     table: &str,
     indexes: u64,
@@ -161,7 +159,11 @@ pub(super) fn has_more(
 }
 
 /// Rows of a table whose ids run from 1 without large gaps, or why it is none.
-fn rows(conn: &mut Conn, database: &str, table: &str) -> Result<Result<u64, String>, DatasetError> {
+fn rows(
+    conn: &mut Attended,
+    database: &str,
+    table: &str,
+) -> Result<Result<u64, String>, DatasetError> {
     let doing = || format!("counting the rows of table `{table}`");
     let ends = first(
         conn,

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use super::connect::{Control, attempt, literal, run, select};
@@ -18,6 +17,7 @@ use super::schedule::{Schedule, Task};
 use super::schema::{create_index, table_name};
 use super::sender::{Piece, Sender, Way};
 use crate::interrupt::Interrupt;
+use crate::target::Attended;
 use crate::workload::TableLayout;
 
 /// Blocks of one transaction: 50,000 rows, about 10 MB. Small enough that an interrupt is heard and
@@ -160,7 +160,7 @@ impl Shared<'_> {
             // Without a connection the builds end by themselves, only later.
             if let Ok(mut conn) = self.load.control.open() {
                 for id in building {
-                    let _ = conn.query_drop(format!("KILL QUERY {id}"));
+                    let _ = conn.ask(|conn| conn.query_drop(format!("KILL QUERY {id}")));
                 }
             }
             std::thread::sleep(Duration::from_millis(500));
@@ -186,7 +186,7 @@ impl Shared<'_> {
     }
 
     /// Builds the index of one table, such that [`Self::watch`] can end it.
-    fn index(&self, conn: &mut Conn, table: u32) -> Result<(), DatasetError> {
+    fn index(&self, conn: &mut Attended, table: u32) -> Result<(), DatasetError> {
         let load = self.load;
         load.progress.phase(&format!(
             "building the index on k of {}",
@@ -238,7 +238,7 @@ impl Shared<'_> {
     /// Loads one chunk and notes it, both or neither.
     fn chunk(
         &self,
-        conn: &mut Conn,
+        conn: &mut Attended,
         sender: &Sender,
         table: u32,
         chunk: u64,
@@ -273,7 +273,7 @@ impl Shared<'_> {
 }
 
 /// What a loading session needs; a server without one of the variables does without it.
-fn prepare_session(conn: &mut Conn) -> Result<(), DatasetError> {
+fn prepare_session(conn: &mut Attended) -> Result<(), DatasetError> {
     const OPTIONAL: [&str; 4] = [
         // A server-wide limit is meant for the application, not for an index build.
         "SET SESSION max_statement_time = 0",
@@ -297,7 +297,7 @@ fn prepare_session(conn: &mut Conn) -> Result<(), DatasetError> {
     Ok(())
 }
 
-fn build_index(conn: &mut Conn, layout: TableLayout, table: u32) -> Result<(), DatasetError> {
+fn build_index(conn: &mut Attended, layout: TableLayout, table: u32) -> Result<(), DatasetError> {
     match run(conn, &create_index(layout, table), || {
         format!(
             "building the index on k of table `{}`",
@@ -312,7 +312,7 @@ fn build_index(conn: &mut Conn, layout: TableLayout, table: u32) -> Result<(), D
 
 /// Builds the indexes that a broken load did not come to.
 pub(super) fn missing_indexes(
-    conn: &mut Conn,
+    conn: &mut Attended,
     database: &str,
     layout: TableLayout,
     tables: u32,

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use mysql::Conn;
-
 use super::connect::{first, literal, run, select};
 use super::error::DatasetError;
 use super::schema::{layout_name, layout_named, table_name};
 use crate::plan::{Binlog, Dataset, Plan};
+use crate::target::Attended;
 use crate::workload::TableLayout;
 
 /// Version of the marker and of the way rows are made: another number means other rows.
@@ -109,7 +108,7 @@ fn options(dataset: &Dataset, layout: TableLayout, access: &crate::workload::Acc
 }
 
 /// Makes the marker tables where they are missing.
-pub(super) fn create(conn: &mut Conn) -> Result<(), DatasetError> {
+pub(super) fn create(conn: &mut Attended) -> Result<(), DatasetError> {
     let statements = [
         format!(
             "CREATE TABLE IF NOT EXISTS {MARKER} (layout VARCHAR(32) NOT NULL PRIMARY KEY, \
@@ -132,7 +131,7 @@ pub(super) fn create(conn: &mut Conn) -> Result<(), DatasetError> {
 }
 
 /// The markers of the current database; none when there is no marker table.
-pub(super) fn read(conn: &mut Conn, database: &str) -> Result<Vec<Marker>, DatasetError> {
+pub(super) fn read(conn: &mut Attended, database: &str) -> Result<Vec<Marker>, DatasetError> {
     let doing = || "reading the marker table".to_owned();
     let there = first(
         conn,
@@ -186,7 +185,7 @@ pub(super) fn read(conn: &mut Conn, database: &str) -> Result<Vec<Marker>, Datas
 }
 
 /// Writes a marker, replacing the one of its layout.
-pub(super) fn write(conn: &mut Conn, marker: &Marker) -> Result<(), DatasetError> {
+pub(super) fn write(conn: &mut Attended, marker: &Marker) -> Result<(), DatasetError> {
     let state = match marker.state {
         State::Loading => "loading",
         State::Complete => "complete",
@@ -206,7 +205,7 @@ pub(super) fn write(conn: &mut Conn, marker: &Marker) -> Result<(), DatasetError
 }
 
 /// Notes that rows of a layout's tables were, or are about to be, changed.
-pub(super) fn set_dirty(conn: &mut Conn, layout: TableLayout) -> Result<(), DatasetError> {
+pub(super) fn set_dirty(conn: &mut Attended, layout: TableLayout) -> Result<(), DatasetError> {
     let sql = format!(
         "UPDATE {MARKER} SET dirty = 1 WHERE layout = '{}'",
         layout_name(layout)
@@ -215,7 +214,7 @@ pub(super) fn set_dirty(conn: &mut Conn, layout: TableLayout) -> Result<(), Data
 }
 
 /// Forgets the finished chunks of a layout.
-pub(super) fn forget_chunks(conn: &mut Conn, layout: TableLayout) -> Result<(), DatasetError> {
+pub(super) fn forget_chunks(conn: &mut Attended, layout: TableLayout) -> Result<(), DatasetError> {
     let sql = format!(
         "DELETE FROM {CHUNKS} WHERE layout = '{}'",
         layout_name(layout)
@@ -227,7 +226,7 @@ pub(super) fn forget_chunks(conn: &mut Conn, layout: TableLayout) -> Result<(), 
 
 /// Finished chunks of a layout, as table number and chunk.
 pub(super) fn finished_chunks(
-    conn: &mut Conn,
+    conn: &mut Attended,
     layout: TableLayout,
 ) -> Result<BTreeSet<(u32, u64)>, DatasetError> {
     let sql = format!(

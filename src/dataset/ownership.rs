@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use mysql::Conn;
-
 use super::connect::{connect, enter, first, literal, quoted, run, select, unlog};
 use super::error::DatasetError;
 use super::marker::{self, COMMENT};
-use crate::target::Endpoint;
+use crate::target::{Attended, Endpoint};
 
 /// What [`cleanup`] removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -100,7 +98,7 @@ pub fn cleanup(admin: &Endpoint, database: &str) -> Result<Cleaned, DatasetError
 }
 
 /// Drops a table.
-pub(super) fn drop_table(conn: &mut Conn, table: &str) -> Result<(), DatasetError> {
+pub(super) fn drop_table(conn: &mut Attended, table: &str) -> Result<(), DatasetError> {
     run(
         conn,
         &format!("DROP TABLE IF EXISTS {}", quoted(table)),
@@ -109,7 +107,7 @@ pub(super) fn drop_table(conn: &mut Conn, table: &str) -> Result<(), DatasetErro
 }
 
 /// Whether the server has this database.
-pub(super) fn database_exists(conn: &mut Conn, database: &str) -> Result<bool, DatasetError> {
+pub(super) fn database_exists(conn: &mut Attended, database: &str) -> Result<bool, DatasetError> {
     let sql = format!(
         "SELECT 1 FROM information_schema.schemata WHERE schema_name = {}",
         literal(database)
@@ -118,14 +116,14 @@ pub(super) fn database_exists(conn: &mut Conn, database: &str) -> Result<bool, D
     Ok(found.is_some())
 }
 
-fn has_marker_table(conn: &mut Conn, database: &str) -> Result<bool, DatasetError> {
+fn has_marker_table(conn: &mut Attended, database: &str) -> Result<bool, DatasetError> {
     let names = BTreeSet::from([marker::MARKER.to_owned()]);
     Ok(!tables_among(conn, database, &names)?.is_empty())
 }
 
 /// The tables of `names` that exist, with their comments, by number.
 pub(super) fn tables_among(
-    conn: &mut Conn,
+    conn: &mut Attended,
     database: &str,
     names: &BTreeSet<String>,
 ) -> Result<Vec<(String, String)>, DatasetError> {
@@ -147,7 +145,7 @@ pub(super) fn tables_among(
 
 /// The tables of `names` that exist: those that carry capbench's comment, and the others.
 pub(super) fn owned(
-    conn: &mut Conn,
+    conn: &mut Attended,
     database: &str,
     names: &BTreeSet<String>,
 ) -> Result<(Vec<String>, Vec<String>), DatasetError> {
@@ -160,7 +158,7 @@ pub(super) fn owned(
 
 /// Takes the server's lock on a database's data, held by the connection and gone with it. Clusters that
 /// have no such locks are worked on without.
-pub(super) fn lock(conn: &mut Conn, database: &str) -> Result<(), DatasetError> {
+pub(super) fn lock(conn: &mut Attended, database: &str) -> Result<(), DatasetError> {
     // Lock names have at most 64 characters.
     let short: String = database.chars().take(50).collect();
     let sql = format!(

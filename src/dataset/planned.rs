@@ -1,7 +1,5 @@
 //! What making the data would change, for `capbench check`.
 
-use mysql::Conn;
-
 use super::connect::quoted;
 use super::error::DatasetError;
 use super::marker::{CHUNKS, MARKER};
@@ -10,6 +8,7 @@ use super::prepare::tables_needed;
 use super::schema::{create_index, create_table, has_index, has_rows, table_name};
 use super::size::Resolved;
 use crate::plan::{Plan, Reset};
+use crate::target::Attended;
 use crate::target::Planned;
 use crate::workload::TableLayout;
 
@@ -18,7 +17,7 @@ use crate::workload::TableLayout;
 /// # Errors
 /// The server's.
 pub fn planned(
-    conn: &mut Conn,
+    conn: &mut Attended,
     plan: &Plan,
     layout: TableLayout,
     resolved: &Resolved,

@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use mysql::Conn;
-
 use super::binlog;
 use super::connect::{Control, enter, first, quoted, run};
 use super::error::DatasetError;
@@ -21,7 +19,7 @@ use super::size::{Resolved, disk_space, measured};
 use crate::interrupt::Interrupt;
 use crate::plan::{Binlog, Place, Plan, Reset, Setting, SettingValue, Step};
 use crate::record::DatasetFacts;
-use crate::target::{Endpoint, lease_made_database};
+use crate::target::{Attended, Endpoint, lease_made_database};
 use crate::workload::TableLayout;
 
 /// The setting under which a server loads fastest. A private server may be given it; elsewhere the loader
@@ -127,7 +125,7 @@ struct Preparation<'a> {
     resolved: &'a Resolved,
     progress: &'a dyn Progress,
     interrupt: &'a Interrupt,
-    conn: Conn,
+    conn: Attended,
     wanted: Marker,
 }
 
@@ -451,7 +449,7 @@ impl<'a> Preparation<'a> {
 }
 
 /// A load that would bypass `read_only` by an administrator's rights damages a replica.
-fn refuse_read_only(conn: &mut Conn) -> Result<(), DatasetError> {
+fn refuse_read_only(conn: &mut Attended) -> Result<(), DatasetError> {
     let read_only = first(conn, "SELECT @@read_only", || {
         "reading @@read_only".to_owned()
     })?;
@@ -466,7 +464,7 @@ fn refuse_read_only(conn: &mut Conn) -> Result<(), DatasetError> {
 }
 
 /// ANALYZE of all tables of a layout, not written to the binary log.
-fn analyze(conn: &mut Conn, layout: TableLayout, tables: u32) -> Result<(), DatasetError> {
+fn analyze(conn: &mut Attended, layout: TableLayout, tables: u32) -> Result<(), DatasetError> {
     for number in 1..=tables {
         let name = table_name(layout, number);
         run(

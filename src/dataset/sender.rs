@@ -7,11 +7,12 @@ use std::sync::Arc;
 use mysql::prelude::Queryable;
 use mysql::{Conn, LocalInfileHandler, Params, Value};
 
-use super::connect::{first, run};
+use super::connect::first;
 use super::error::DatasetError;
 use super::pace::Pace;
 use super::rows::{BLOCK, Form, Row, RowSource};
 use super::schema::table_name;
+use crate::target::Attended;
 use crate::workload::TableLayout;
 
 /// Length at which a multi-row INSERT is sent, sysbench's buffer.
@@ -73,7 +74,7 @@ pub(super) struct Sender {
 impl Sender {
     /// Asks the server how long a statement may be.
     pub(super) fn new(
-        conn: &mut Conn,
+        conn: &mut Attended,
         source: Arc<RowSource>,
         pace: Arc<Pace>,
     ) -> Result<Self, DatasetError> {
@@ -91,7 +92,7 @@ impl Sender {
     /// Sends the rows of a piece. `false`: this server does not have that way, and part of the rows may be in.
     pub(super) fn send(
         &self,
-        conn: &mut Conn,
+        conn: &mut Attended,
         way: Way,
         piece: &Piece,
     ) -> Result<bool, DatasetError> {
@@ -107,7 +108,7 @@ impl Sender {
     }
 
     /// `false`: between here and the server something does not know arrays, and the driver sends row by row.
-    fn by_arrays(&self, conn: &mut Conn, piece: &Piece) -> Result<bool, DatasetError> {
+    fn by_arrays(&self, conn: &mut Attended, piece: &Piece) -> Result<bool, DatasetError> {
         let doing = || piece.doing("INSERT by arrays");
         let sql = format!(
             "INSERT INTO {} (id, k, c, pad) VALUES (?, ?, ?, ?)",
@@ -115,7 +116,7 @@ impl Sender {
         );
         let failed = |error: mysql::Error| DatasetError::statement(doing(), &error);
         // The driver keeps it: one statement for each table of a connection.
-        let statement = conn.prep(sql).map_err(failed)?;
+        let statement = conn.ask(|conn| conn.prep(sql)).map_err(failed)?;
         let at_once = (self.insert_bytes / BOUND_ROW_BYTES).max(1);
         for block in piece.blocks.clone() {
             self.pace.wait(self.source.ids(block));
@@ -123,23 +124,27 @@ impl Sender {
             while rows.peek().is_some() {
                 let mut sent = 0;
                 let array = rows.by_ref().take(at_once).inspect(|_| sent += 1);
-                conn.exec_batch(&statement, array.map(bound))
+                let taken = conn
+                    .ask(|conn| {
+                        conn.exec_batch(&statement, array.map(bound))?;
+                        Ok(Taken::by(conn))
+                    })
                     .map_err(failed)?;
-                if sent > 1 && conn.affected_rows() == 1 && conn.warnings() == 0 {
+                if sent > 1 && taken.rows == 1 && taken.warnings == 0 {
                     return Ok(false);
                 }
-                check_taken(conn, sent, doing)?;
+                taken.check(conn, sent, doing)?;
             }
         }
         Ok(true)
     }
 
-    fn by_infile(&self, conn: &mut Conn, piece: &Piece) -> Result<(), DatasetError> {
+    fn by_infile(&self, conn: &mut Attended, piece: &Piece) -> Result<(), DatasetError> {
         let source = Arc::clone(&self.source);
         let pace = Arc::clone(&self.pace);
         let (table, blocks) = (piece.table, piece.blocks.clone());
         // The server names a file and gets the rows, whatever it names: no file is ever opened.
-        conn.set_local_infile_handler(Some(LocalInfileHandler::new(move |_, writer| {
+        let handler = LocalInfileHandler::new(move |_, writer| {
             let mut buffer = Vec::with_capacity(220 * 1000);
             for block in blocks.clone() {
                 pace.wait(source.ids(block));
@@ -148,17 +153,23 @@ impl Sender {
                 writer.write_all(&buffer)?;
             }
             Ok(())
-        })));
+        });
         let sql = format!(
             "LOAD DATA LOCAL INFILE 'capbench' INTO TABLE {} CHARACTER SET binary (id, k, c, pad)",
             piece.name()
         );
         let doing = || piece.doing("LOAD DATA");
-        run(conn, &sql, doing)?;
-        check_taken(conn, piece.rows(&self.source), doing)
+        let taken = conn
+            .ask(|conn| {
+                conn.set_local_infile_handler(Some(handler));
+                conn.query_drop(&sql)?;
+                Ok(Taken::by(conn))
+            })
+            .map_err(|error| DatasetError::statement(doing(), &error))?;
+        taken.check(conn, piece.rows(&self.source), doing)
     }
 
-    fn by_inserts(&self, conn: &mut Conn, piece: &Piece) -> Result<(), DatasetError> {
+    fn by_inserts(&self, conn: &mut Attended, piece: &Piece) -> Result<(), DatasetError> {
         let head = format!("INSERT INTO {} (id, k, c, pad) VALUES ", piece.name());
         let doing = || piece.doing("INSERT");
         let mut statement = Vec::with_capacity(self.insert_bytes + 1024);
@@ -169,9 +180,12 @@ impl Sender {
             statement.pop();
             if failed.is_none() {
                 failed = conn
-                    .query_drop(String::from_utf8_lossy(statement))
+                    .ask(|conn| {
+                        conn.query_drop(String::from_utf8_lossy(statement))?;
+                        Ok(Taken::by(conn))
+                    })
                     .map_err(|error| DatasetError::statement(doing(), &error))
-                    .and_then(|()| check_taken(conn, *rows, doing))
+                    .and_then(|taken| taken.check(conn, *rows, doing))
                     .err();
             }
             statement.clear();
@@ -211,28 +225,43 @@ fn bound(row: Row) -> Params {
     ])
 }
 
-/// The server reports rows and warnings instead of failing: bad rows are coerced, duplicates skipped.
-fn check_taken(
-    conn: &mut Conn,
-    sent: u64,
-    doing: impl FnOnce() -> String,
-) -> Result<(), DatasetError> {
-    let taken = conn.affected_rows();
-    let warnings = u64::from(conn.warnings());
-    if taken == sent && warnings == 0 {
-        return Ok(());
+/// What the server says of a statement that it took: rows and warnings, where it does not fail.
+struct Taken {
+    rows: u64,
+    warnings: u64,
+}
+
+impl Taken {
+    /// Of the last statement.
+    fn by(conn: &Conn) -> Self {
+        Self {
+            rows: conn.affected_rows(),
+            warnings: u64::from(conn.warnings()),
+        }
     }
-    let warning = first(conn, "SHOW WARNINGS LIMIT 1", || {
-        "reading a warning".to_owned()
-    })?;
-    Err(DatasetError::RowsLost {
-        doing: doing(),
-        sent,
-        taken,
-        warnings,
-        first: warning.map(|row| {
-            let cell = |column| row.text(column).unwrap_or_default();
-            format!("{}: {}", cell(1), cell(2))
-        }),
-    })
+
+    /// All rows sent are in, as they were sent: bad rows are coerced, duplicates skipped.
+    fn check(
+        self,
+        conn: &mut Attended,
+        sent: u64,
+        doing: impl FnOnce() -> String,
+    ) -> Result<(), DatasetError> {
+        if self.rows == sent && self.warnings == 0 {
+            return Ok(());
+        }
+        let warning = first(conn, "SHOW WARNINGS LIMIT 1", || {
+            "reading a warning".to_owned()
+        })?;
+        Err(DatasetError::RowsLost {
+            doing: doing(),
+            sent,
+            taken: self.rows,
+            warnings: self.warnings,
+            first: warning.map(|row| {
+                let cell = |column| row.text(column).unwrap_or_default();
+                format!("{}: {}", cell(1), cell(2))
+            }),
+        })
+    }
 }

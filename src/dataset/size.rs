@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use mysql::Conn;
-
 use super::connect::{attempt, first, literal, select};
 use super::error::DatasetError;
 use super::schema::INTEGER_MAX;
 use crate::plan::{Address, DataSize, Dataset};
-use crate::target::Endpoint;
+use crate::target::{Attended, Endpoint};
 use crate::units::Bytes;
 
 /// Bytes a row takes in `InnoDB`'s clustered index: 208 bytes of columns, header and page directory, in pages
@@ -112,7 +110,7 @@ impl DiskSpace {
 /// # Errors
 /// A failed query.
 pub fn disk_space(
-    conn: &mut Conn,
+    conn: &mut Attended,
     admin: &Endpoint,
     resolved: &Resolved,
 ) -> Result<Option<DiskSpace>, DatasetError> {
@@ -178,7 +176,7 @@ fn on_this_host(address: &Address, server_host: Option<&str>) -> bool {
 
 /// Data and index length of some tables, from fresh statistics.
 pub(super) fn measured(
-    conn: &mut Conn,
+    conn: &mut Attended,
     database: &str,
     names: &BTreeSet<String>,
 ) -> Result<Bytes, DatasetError> {

@@ -117,6 +117,7 @@ fn a_worker_that_breaks_fails_the_cell_and_keeps_what_was_measured() {
                 ca: None,
             },
             connect_timeout: Duration::from_secs(10),
+            interrupt: Interrupt::new(),
         },
         program: Arc::new(program),
         tables: 1,

@@ -174,7 +174,7 @@ pub static KEYS: &[Key] = &[
     key(
         "target.connect_timeout",
         Kind::Duration { min: 0.1 },
-        "Time limit of a control connection's connect; a control statement may take as long as `start_timeout`. Also how long loading waits for a table that another session holds.",
+        "Time limit of a control connection's connect; a control statement may take as long as `start_timeout`, and one of the loading as long as it does, unless a new connection gets no answer within this limit either. Also how long loading waits for a table that another session holds.",
     )
     .default("\"10s\""),
     key(

@@ -308,10 +308,7 @@ pub(super) fn persisted_value(
 /// The present value as a literal that SET takes back: the column's type says whether it is a number.
 pub(super) fn current(control: &mut Control, name: &str) -> Result<String, TargetError> {
     let sql = format!("SELECT @@GLOBAL.{name}");
-    let row: Option<mysql::Row> = control
-        .conn()?
-        .query_first(&sql)
-        .map_err(|e| TargetError::statement(&sql, &e))?;
+    let row: Option<mysql::Row> = control.ask(&sql, |conn| conn.query_first(&sql))?;
     let value = row.as_ref().and_then(|r| r.as_ref(0));
     let numeric = row
         .as_ref()

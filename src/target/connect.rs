@@ -6,22 +6,46 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{Conn, DriverError, OptsBuilder};
 
+use super::attended::{Attended, Cut, within};
 use super::error::{code, words};
 use super::{Endpoint, TargetError};
+use crate::interrupt::Interrupt;
 use crate::plan::{Address, TlsMode};
 
-/// Opens one connection. `statement_timeout` limits each answer; `None`: no limit.
+/// Opens one connection, within the endpoint's `connect_timeout` and no longer than shortly after the user wishes
+/// to end. `statement_timeout` limits each answer; `None`: no limit.
 ///
 /// [`TlsMode::Preferred`] falls back to plain text when the server has no TLS or none that is fit for use
 /// (MySQL 5.6 stops at TLS 1.0), as the client programs do; a socket stays plain in any mode, since it does not
 /// leave the host.
 ///
 /// # Errors
-/// [`TargetError::Connect`] with the server's words and a way out where one is known.
+/// [`TargetError::Connect`] with the server's words and a way out where one is known; the user's wish to end.
 pub fn connect(
     endpoint: &Endpoint,
     statement_timeout: Option<Duration>,
 ) -> Result<Conn, TargetError> {
+    let attempt = endpoint.clone();
+    let result = within(endpoint.connect_timeout, &endpoint.interrupt, move || {
+        open(&attempt, statement_timeout)
+    });
+    result.map_err(|error| match Cut::of(&error) {
+        Some(Cut::Wish) => TargetError::Interrupted,
+        _ => TargetError::Connect {
+            address: endpoint.address.clone(),
+            user: endpoint.user.clone(),
+            reason: words(&error),
+            code: code(&error),
+            hint: hint(endpoint, &error),
+        },
+    })
+}
+
+/// As [`connect`], for as long as the server takes.
+pub(super) fn open(
+    endpoint: &Endpoint,
+    statement_timeout: Option<Duration>,
+) -> Result<Conn, mysql::Error> {
     let tcp = matches!(endpoint.address, Address::Tcp { .. });
     let tls = tcp && endpoint.tls.mode != TlsMode::Disabled;
     let attempt = |tls: bool| {
@@ -31,18 +55,12 @@ pub fn connect(
                 .write_timeout(statement_timeout),
         )
     };
-    let result = match attempt(tls) {
+    match attempt(tls) {
         Err(error) if tls && endpoint.tls.mode == TlsMode::Preferred && is_tls(&error) => {
             attempt(false)
         }
         other => other,
-    };
-    result.map_err(|error| TargetError::Connect {
-        address: endpoint.address.clone(),
-        user: endpoint.user.clone(),
-        reason: words(&error),
-        hint: hint(endpoint, &error),
-    })
+    }
 }
 
 fn hint(endpoint: &Endpoint, error: &mysql::Error) -> String {
@@ -93,7 +111,7 @@ fn is_tls(error: &mysql::Error) -> bool {
 pub(crate) struct Control {
     endpoint: Endpoint,
     statement_timeout: Option<Duration>,
-    conn: Option<Conn>,
+    conn: Option<Attended>,
 }
 
 // Not derived: the driver's own Debug shows the password.
@@ -116,14 +134,34 @@ impl Control {
     }
 
     /// The connection, alive as far as a ping tells.
-    pub(crate) fn conn(&mut self) -> Result<&mut Conn, TargetError> {
-        if self.conn.as_mut().is_some_and(|c| c.ping().is_err()) {
+    pub(crate) fn conn(&mut self) -> Result<&mut Attended, TargetError> {
+        let lost = |conn: &mut Attended| conn.ask(|conn| conn.ping().map_err(Into::into)).is_err();
+        if self.conn.as_mut().is_some_and(lost) {
             self.conn = None;
         }
         match &mut self.conn {
             Some(conn) => Ok(conn),
-            empty => Ok(empty.insert(connect(&self.endpoint, self.statement_timeout)?)),
+            empty => Ok(empty.insert(Attended::open(&self.endpoint, self.statement_timeout)?)),
         }
+    }
+
+    /// From now on this wish to end counts.
+    pub(super) fn heed(&mut self, interrupt: &Interrupt) {
+        self.endpoint.interrupt = interrupt.clone();
+        if let Some(conn) = &mut self.conn {
+            conn.heed(interrupt);
+        }
+    }
+
+    /// Runs statements that `sql` stands for in errors.
+    pub(super) fn ask<T>(
+        &mut self,
+        sql: &str,
+        act: impl FnOnce(&mut Conn) -> Result<T, mysql::Error>,
+    ) -> Result<T, TargetError> {
+        self.conn()?
+            .ask(act)
+            .map_err(|error| TargetError::statement(sql, &error))
     }
 
     /// Account name.
@@ -133,7 +171,7 @@ impl Control {
 
     /// Id of the session, where one is open.
     pub(crate) fn open_connection_id(&self) -> Option<u32> {
-        self.conn.as_ref().map(Conn::connection_id)
+        self.conn.as_ref().map(Attended::connection_id)
     }
 
     /// Forgets the connection, for a server that is about to go away.
@@ -144,24 +182,17 @@ impl Control {
     /// Runs a statement without a result. `shown` stands in errors in its place when the statement
     /// holds a secret.
     pub(crate) fn run(&mut self, sql: &str) -> Result<(), TargetError> {
-        self.conn()?
-            .query_drop(sql)
-            .map_err(|e| TargetError::statement(sql, &e))
+        self.ask(sql, |conn| conn.query_drop(sql))
     }
 
     /// As [`Self::run`], for a statement that holds a secret: errors show `shown` in its place.
     pub(crate) fn run_secret(&mut self, sql: &str, shown: &str) -> Result<(), TargetError> {
-        self.conn()?
-            .query_drop(sql)
-            .map_err(|e| TargetError::statement(shown, &e))
+        self.ask(shown, |conn| conn.query_drop(sql))
     }
 
     /// The first column of the first row.
     pub(crate) fn value(&mut self, sql: &str) -> Result<Option<String>, TargetError> {
-        let row: Option<mysql::Row> = self
-            .conn()?
-            .query_first(sql)
-            .map_err(|e| TargetError::statement(sql, &e))?;
+        let row: Option<mysql::Row> = self.ask(sql, |conn| conn.query_first(sql))?;
         Ok(row.and_then(|r| text(r.as_ref(0))))
     }
 
@@ -170,10 +201,7 @@ impl Control {
         &mut self,
         sql: &str,
     ) -> Result<Vec<std::collections::BTreeMap<String, String>>, TargetError> {
-        let rows: Vec<mysql::Row> = self
-            .conn()?
-            .query(sql)
-            .map_err(|e| TargetError::statement(sql, &e))?;
+        let rows: Vec<mysql::Row> = self.ask(sql, |conn| conn.query(sql))?;
         Ok(rows
             .iter()
             .map(|row| {
@@ -189,10 +217,7 @@ impl Control {
 
     /// Name and value of each row.
     pub(crate) fn pairs(&mut self, sql: &str) -> Result<Vec<(String, String)>, TargetError> {
-        let rows: Vec<mysql::Row> = self
-            .conn()?
-            .query(sql)
-            .map_err(|e| TargetError::statement(sql, &e))?;
+        let rows: Vec<mysql::Row> = self.ask(sql, |conn| conn.query(sql))?;
         Ok(rows
             .iter()
             .filter_map(|r| Some((text(r.as_ref(0))?, text(r.as_ref(1)).unwrap_or_default())))

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mysql::{Opts, OptsBuilder, SslOpts};
 
+use crate::interrupt::Interrupt;
 use crate::plan::{Address, Tls, TlsMode};
 
 /// A password. Never printed.
@@ -44,6 +45,8 @@ pub struct Endpoint {
     pub tls: Tls,
     /// Time limit for connecting.
     pub connect_timeout: Duration,
+    /// The wish to end that cuts a wait for the server short.
+    pub interrupt: Interrupt,
 }
 
 impl Endpoint {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::attended::Cut;
 use crate::plan::Address;
 
 /// An error of the target: names the thing and the value, with a way out on a `hint:` line.
@@ -30,6 +31,8 @@ pub enum TargetError {
         user: String,
         /// The server's or the system's words.
         reason: String,
+        /// The server's error code; `None`: it did not answer.
+        code: Option<u16>,
         /// Starts with a line break, or empty.
         hint: String,
     },
@@ -148,10 +151,13 @@ impl TargetError {
     }
 
     pub(crate) fn statement(sql: &str, error: &mysql::Error) -> Self {
-        Self::Statement {
-            sql: sql.to_owned(),
-            reason: words(error),
-            code: code(error),
+        match Cut::of(error) {
+            Some(Cut::Wish) => Self::Interrupted,
+            _ => Self::Statement {
+                sql: sql.to_owned(),
+                reason: words(error),
+                code: code(error),
+            },
         }
     }
 }

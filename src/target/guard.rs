@@ -78,14 +78,14 @@ fn look(server: &mut Server) -> Result<Option<Vec<Session>>, TargetError> {
     const LIST: &str =
         "SELECT ID, USER, HOST, DB, COMMAND, STATE, INFO FROM information_schema.PROCESSLIST";
     let conn = server.admin()?;
-    if let Err(error) = conn.query_drop(PROBE) {
+    if let Err(error) = conn.ask(|conn| conn.query_drop(PROBE)) {
         return match code(&error) {
             Some(1227) => Ok(None),
             _ => Err(TargetError::statement(PROBE, &error)),
         };
     }
     let sessions: Vec<Row> = conn
-        .query(LIST)
+        .ask(|conn| conn.query(LIST))
         .map_err(|error| TargetError::statement(LIST, &error))?;
     Ok(Some(strangers(sessions, &server.own_connections())))
 }

@@ -84,14 +84,15 @@ fn flavour(version: &str, comment: &str) -> Flavour {
 
 pub(super) fn round_trip(control: &mut Control) -> Result<Millis, TargetError> {
     const SQL: &str = "DO 0";
-    let conn = control.conn()?;
-    let mut times = Vec::with_capacity(ROUND_TRIPS);
-    for _ in 0..ROUND_TRIPS {
-        let start = Instant::now();
-        conn.query_drop(SQL)
-            .map_err(|e| TargetError::statement(SQL, &e))?;
-        times.push(start.elapsed());
-    }
+    let mut times = control.ask(SQL, |conn| {
+        let mut times = Vec::with_capacity(ROUND_TRIPS);
+        for _ in 0..ROUND_TRIPS {
+            let start = Instant::now();
+            conn.query_drop(SQL)?;
+            times.push(start.elapsed());
+        }
+        Ok(times)
+    })?;
     times.sort();
     let median = times[ROUND_TRIPS / 2];
     Ok(Millis(median.as_secs_f64() * 1e3))

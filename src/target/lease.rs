@@ -9,14 +9,16 @@
 //! account may leave it out (`sql_log_bin`); its comment says how it was made, since a table that replicas do
 //! not have must not be written to through the log.
 
+use mysql::params;
 use mysql::prelude::Queryable;
-use mysql::{Conn, params};
 use serde::{Deserialize, Serialize};
 
+use super::attended::Attended;
 use super::connect::Control;
 use super::journal::Entry;
 use super::variables::quoted;
 use super::{Endpoint, TargetError};
+use crate::interrupt::Interrupt;
 
 /// Name of the table.
 pub const LEASE_TABLE: &str = "capbench_lease";
@@ -67,6 +69,8 @@ pub struct Held {
 #[derive(Debug)]
 pub struct Lease {
     control: Control,
+    /// What a note heeds.
+    interrupt: Interrupt,
     database: String,
     holder: Holder,
     /// The table is there and written to through the binary log or not.
@@ -78,6 +82,7 @@ impl Lease {
     pub fn new(admin: &Endpoint, database: &str, holder: Holder) -> Self {
         Self {
             control: Control::new(admin.clone(), Some(admin.connect_timeout)),
+            interrupt: admin.interrupt.clone(),
             database: database.to_owned(),
             holder,
             logged: None,
@@ -91,6 +96,7 @@ impl Lease {
 
     /// Writes a change that is about to be made, or what came of it.
     pub(super) fn note(&mut self, run: &str, entry: &Entry) -> Result<(), TargetError> {
+        self.control.heed(&self.interrupt);
         let json = |error: serde_json::Error| TargetError::Unsupported(error.to_string());
         let entry_text = serde_json::to_string(entry).map_err(json)?;
         self.take().map_err(refused)?;
@@ -100,23 +106,27 @@ impl Lease {
             self.table()
         );
         self.session()?
-            .exec_drop(
-                &sql,
-                params! { run, "seq" => entry.seq, holder, "entry" => entry_text },
-            )
+            .ask(|conn| {
+                conn.exec_drop(
+                    &sql,
+                    params! { run, "seq" => entry.seq, holder, "entry" => entry_text },
+                )
+            })
             .map_err(|error| refused(TargetError::statement(&sql, &error)))
     }
 
     /// Takes away a change that was undone; with the last one the table goes, and the database if the lease
     /// had made it and nothing else is in it.
     pub(super) fn forget(&mut self, run: &str, seq: u64) -> Result<(), TargetError> {
+        // Undone is undone: the user's wish to end must not keep the server from knowing.
+        self.control.heed(&Interrupt::new());
         let table = self.table();
         let sql = format!("DELETE FROM {table} WHERE run = :run AND seq = :seq");
         if self.logged.is_none() && !self.find_table()? {
             return Ok(());
         }
         self.session()?
-            .exec_drop(&sql, params! { run, seq })
+            .ask(|conn| conn.exec_drop(&sql, params! { run, seq }))
             .map_err(|error| TargetError::statement(&sql, &error))?;
         let left = self
             .control
@@ -126,7 +136,7 @@ impl Lease {
         }
         let sql = format!("DROP TABLE IF EXISTS {table}");
         self.session()?
-            .query_drop(&sql)
+            .ask(|conn| conn.query_drop(&sql))
             .map_err(|error| TargetError::statement(&sql, &error))?;
         self.logged = None;
         self.drop_database()
@@ -137,14 +147,14 @@ impl Lease {
     }
 
     /// The connection, with the session as the lease's statements need it: also after it was lost.
-    fn session(&mut self) -> Result<&mut Conn, TargetError> {
+    fn session(&mut self) -> Result<&mut Attended, TargetError> {
         let logged = self.logged;
         let conn = self.control.conn()?;
         let mut sql = "SET SESSION autocommit = 1".to_owned();
         if logged == Some(false) {
             sql.push_str(", SESSION sql_log_bin = 0");
         }
-        conn.query_drop(&sql)
+        conn.ask(|conn| conn.query_drop(&sql))
             .map_err(|error| TargetError::statement(&sql, &error))?;
         Ok(conn)
     }
@@ -175,7 +185,7 @@ impl Lease {
         );
         self.logged = Some(logged);
         let made = self.session().and_then(|conn| {
-            conn.query_drop(&sql)
+            conn.ask(|conn| conn.query_drop(&sql))
                 .map_err(|error| TargetError::statement(&sql, &error))
         });
         if made.is_err() {
@@ -275,10 +285,7 @@ pub(super) fn held(control: &mut Control) -> Result<Vec<Held>, TargetError> {
             "SELECT run, holder, entry FROM {}.{LEASE_TABLE} ORDER BY run, seq DESC",
             identifier(&database)
         );
-        let rows: Vec<(String, String, String)> = control
-            .conn()?
-            .query(&sql)
-            .map_err(|error| TargetError::statement(&sql, &error))?;
+        let rows: Vec<(String, String, String)> = control.ask(&sql, |conn| conn.query(&sql))?;
         for (run, holder, entry) in rows {
             let damaged = |error: serde_json::Error| {
                 TargetError::Lost(format!(
@@ -309,19 +316,18 @@ pub(super) fn held(control: &mut Control) -> Result<Vec<Held>, TargetError> {
 ///
 /// # Errors
 /// The server's.
-pub fn lease_made_database(conn: &mut Conn, database: &str) -> Result<bool, mysql::Error> {
+pub fn lease_made_database(conn: &mut Attended, database: &str) -> Result<bool, mysql::Error> {
     // As text: data can be loaded into a server at its limit of prepared statements.
-    let there: Option<String> = conn.query_first(format!(
+    let sql = format!(
         "SELECT table_comment FROM information_schema.tables WHERE table_schema = {} AND table_name = '{LEASE_TABLE}'",
         quoted(database)
-    ))?;
+    );
+    let there: Option<String> = conn.ask(|conn| conn.query_first(sql))?;
     if !there.is_some_and(|comment| comment == LOGGED || comment == UNLOGGED) {
         return Ok(false);
     }
-    let holders: Vec<String> = conn.query(format!(
-        "SELECT holder FROM {}.{LEASE_TABLE}",
-        identifier(database)
-    ))?;
+    let sql = format!("SELECT holder FROM {}.{LEASE_TABLE}", identifier(database));
+    let holders: Vec<String> = conn.ask(|conn| conn.query(sql))?;
     Ok(holders
         .iter()
         .any(|text| serde_json::from_str::<Holder>(text).is_ok_and(|holder| holder.made_database)))

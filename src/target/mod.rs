@@ -3,6 +3,7 @@
 
 mod access;
 mod advice;
+mod attended;
 mod change;
 mod connect;
 mod data_key;
@@ -46,6 +47,8 @@ mod variables;
 mod variant;
 
 pub use advice::warnings;
+pub use attended::Attended;
+pub(crate) use attended::Cut;
 pub use connect::connect;
 pub use data_key::data_key;
 pub use disk::{DiskSpace, busy_millis, device, space};

@@ -26,7 +26,7 @@ pub(super) fn schemas(plan: &Plan, server: &mut Server) -> Result<Option<Finding
     };
     let sql = format!("SELECT NAME FROM information_schema.{table}");
     let conn = server.admin()?;
-    let innodb: Vec<String> = match conn.query(&sql) {
+    let innodb: Vec<String> = match conn.ask(|conn| conn.query(&sql)) {
         Ok(found) => found,
         Err(error) if code(&error).is_some_and(|code| DENIED.contains(&code)) => {
             return Ok(Some(Finding {
@@ -40,7 +40,7 @@ pub(super) fn schemas(plan: &Plan, server: &mut Server) -> Result<Option<Finding
     // Tables of other engines, where the account has rights on them.
     let seen = "SELECT DISTINCT CONCAT(table_schema, '/', table_name) FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND engine <> 'InnoDB'";
     let more: Vec<String> = conn
-        .query(seen)
+        .ask(|conn| conn.query(seen))
         .map_err(|error| TargetError::statement(seen, &error))?;
     let mut others: BTreeMap<String, u32> = BTreeMap::new();
     for name in innodb.iter().chain(&more) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::option_file::ClientOptions;
 use super::{Endpoint, Secret, TargetError};
+use crate::interrupt::Interrupt;
 use crate::plan::{Account, Address, PasswordSource, Place, Plan, ServerPlace, Tls, TlsMode};
 
 const DEFAULT_PORT: u16 = 3306;
@@ -119,6 +120,7 @@ fn endpoint(
         database: None,
         tls: tls(&place.tls, options.map(|(o, _)| o)),
         connect_timeout,
+        interrupt: Interrupt::new(),
     })
 }
 

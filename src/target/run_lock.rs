@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 
-use super::connect::connect;
+use super::attended::Attended;
 use super::{Endpoint, TargetError};
 
 /// The name that all capbenches agree on.
@@ -15,7 +15,7 @@ const LONGEST_RUN_SECONDS: u32 = 31_536_000;
 /// The server's lock on behalf of this process. It goes with its connection: also when the process is killed.
 #[derive(Debug)]
 pub struct RunLock {
-    conn: mysql::Conn,
+    conn: Attended,
 }
 
 impl RunLock {
@@ -25,14 +25,14 @@ impl RunLock {
     /// Another capbench holds it; the server does not answer.
     pub fn take(admin: &Endpoint) -> Result<Self, TargetError> {
         let limit: Option<Duration> = Some(admin.connect_timeout);
-        let mut conn = connect(admin, limit)?;
-        let ask = |conn: &mut mysql::Conn, sql: &str| -> Result<Option<i64>, TargetError> {
-            conn.query_first::<Option<i64>, _>(sql)
+        let mut conn = Attended::open(admin, limit)?;
+        let ask = |conn: &mut Attended, sql: &str| -> Result<Option<i64>, TargetError> {
+            conn.ask(|conn| conn.query_first::<Option<i64>, _>(sql))
                 .map(Option::flatten)
                 .map_err(|error| TargetError::statement(sql, &error))
         };
         let idle = format!("SET SESSION wait_timeout = {LONGEST_RUN_SECONDS}");
-        conn.query_drop(&idle)
+        conn.ask(|conn| conn.query_drop(&idle))
             .map_err(|error| TargetError::statement(&idle, &error))?;
         if ask(&mut conn, &format!("SELECT GET_LOCK('{NAME}', 1)"))? == Some(1) {
             return Ok(Self { conn });
@@ -48,7 +48,8 @@ impl RunLock {
     pub(super) fn holds(&mut self) -> bool {
         let sql = format!("SELECT IS_USED_LOCK('{NAME}') = CONNECTION_ID()");
         matches!(
-            self.conn.query_first::<Option<bool>, _>(sql),
+            self.conn
+                .ask(|conn| conn.query_first::<Option<bool>, _>(sql)),
             Ok(Some(Some(true)))
         )
     }

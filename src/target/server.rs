@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::attended::Attended;
 use super::change::Change;
 use super::connect::Control;
 use super::hooks::Unattended;
@@ -68,8 +69,6 @@ pub struct Server {
     pub(super) before_variants: BTreeMap<String, String>,
     /// Variables under the plan's first variant, once it was applied.
     pub(super) baseline: Option<BTreeMap<String, String>>,
-    /// Everything is being put back: the user's wish to end must not cut that short.
-    pub(super) restoring: bool,
     /// What happens to variables that someone else has set meanwhile.
     pub(super) overtaken: Overtaken,
     /// No other capbench works on this server.
@@ -139,11 +138,13 @@ impl Server {
 
     fn new(
         plan: &Plan,
-        load: Endpoint,
-        admin: Endpoint,
+        mut load: Endpoint,
+        mut admin: Endpoint,
         private: Option<PrivateServer>,
         interrupt: &Interrupt,
     ) -> Self {
+        load.interrupt = interrupt.clone();
+        admin.interrupt = interrupt.clone();
         let start_timeout = plan.target.start_timeout.0;
         let limit = start_timeout.max(plan.target.connect_timeout.0);
         Self {
@@ -165,7 +166,6 @@ impl Server {
             variant_changes: Vec::new(),
             before_variants: BTreeMap::new(),
             baseline: None,
-            restoring: false,
             overtaken: Overtaken::default(),
             lock: None,
             locked: false,
@@ -249,6 +249,7 @@ impl Server {
                 ca: None,
             },
             connect_timeout: plan.target.connect_timeout.0,
+            interrupt: interrupt.clone(),
         };
         let socket = Address::Socket(private.socket());
         let loopback = |port| Address::Tcp {
@@ -396,11 +397,11 @@ impl Server {
     }
 
     /// An administrator's connection, alive when it is handed out and opened again when it was lost. Its
-    /// statements have no time limit.
+    /// statements may take as long as the server lives.
     ///
     /// # Errors
     /// The server does not answer any more; of a private server that ended, how, and its last words.
-    pub fn admin(&mut self) -> Result<&mut mysql::Conn, TargetError> {
+    pub fn admin(&mut self) -> Result<&mut Attended, TargetError> {
         if let Some(death) = self.private.as_mut().and_then(PrivateServer::death) {
             return Err(death);
         }
@@ -529,11 +530,14 @@ impl Server {
 
     /// The user's wish to end, which does not count while everything is put back.
     pub(super) fn wish(&self) -> Interrupt {
-        if self.restoring {
-            Interrupt::new()
-        } else {
-            self.interrupt.clone()
-        }
+        self.admin.interrupt.clone()
+    }
+
+    /// From now on this wish to end counts.
+    pub(super) fn heed(&mut self, interrupt: &Interrupt) {
+        self.admin.interrupt = interrupt.clone();
+        self.control.heed(interrupt);
+        self.handed.heed(interrupt);
     }
 
     /// The end of a private server, if that is what is behind `error`.

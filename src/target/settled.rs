@@ -256,7 +256,7 @@ impl Server {
             ("SHOW REPLICA STATUS", "Seconds_Behind_Source"),
             ("SHOW SLAVE STATUS", "Seconds_Behind_Master"),
         ] {
-            let rows: Vec<mysql::Row> = match self.control.conn()?.query(sql) {
+            let rows: Vec<mysql::Row> = match self.control.conn()?.ask(|conn| conn.query(sql)) {
                 Ok(rows) => rows,
                 // Not known to this server, or not allowed.
                 Err(mysql::Error::MySqlError(_)) => continue,

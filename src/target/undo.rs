@@ -6,6 +6,7 @@ use super::hooks::{Operator, Unattended};
 use super::journal::{Entry, Journal, Undo};
 use super::server::Server;
 use super::variables::{literal, quoted, same_value};
+use crate::interrupt::Interrupt;
 
 /// What happens to a variable that someone else has set since capbench did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,9 +73,11 @@ impl Server {
         journal: &mut Journal,
         operator: &dyn Operator,
     ) -> Result<(), TargetError> {
-        self.restoring = true;
+        self.heed(&Interrupt::new());
+        // Whether the server is there shows sooner on a new connection than on one that may be waiting.
+        self.control.close();
         let result = self.restore_all(journal, operator);
-        self.restoring = false;
+        self.heed(&self.interrupt.clone());
         result
     }
 
@@ -135,7 +138,8 @@ impl Server {
         let mut restart = false;
         let mut failed = Vec::new();
         let mut kept = Vec::new();
-        for change in changes.into_iter().rev() {
+        let mut changes = changes.into_iter().rev();
+        while let Some(change) = changes.next() {
             match self.undo_one(&change, operator) {
                 Ok(()) => {
                     restart |= change.restart && !self.apply_hook_restarts(&change);
@@ -146,6 +150,14 @@ impl Server {
                 Err(error @ TargetError::Overtaken { .. }) => {
                     failed.push(error.to_string());
                     kept.push(change);
+                }
+                // A server that is not there hears nothing of the others either.
+                Err(error @ TargetError::Connect { code: None, .. }) => {
+                    let unheard: Vec<Change> =
+                        std::iter::once(change).chain(&mut changes).collect();
+                    let names: Vec<&str> = unheard.iter().map(|c| c.name.as_str()).collect();
+                    failed.push(format!("{}: {error}", names.join(", ")));
+                    kept.extend(unheard);
                 }
                 Err(error) => {
                     failed.push(format!("{}: {error}", change.name));

@@ -51,6 +51,7 @@ impl Way {
                 ca: None,
             },
             connect_timeout: Duration::from_secs(30),
+            interrupt: Interrupt::new(),
         }
     }
 }

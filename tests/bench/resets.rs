@@ -110,9 +110,8 @@ fn ours(plan: &Plan, cache: &Cache, resolved: &Resolved) -> Result<(f64, f64)> {
     let variant = plan.variants.first().context("a plan has a variant")?;
     server.apply_variant(plan, variant, &mut journal, &Unattended)?;
     dataset::mark_dirty(server.admin_endpoint(), plan, LAYOUT)?;
-    server.admin()?.query_drop(format!(
-        "UPDATE {DATABASE}.sbtest1 SET k = k + 1 WHERE id % 10 = 0"
-    ))?;
+    let write = format!("UPDATE {DATABASE}.sbtest1 SET k = k + 1 WHERE id % 10 = 0");
+    server.admin()?.ask(|conn| conn.query_drop(write))?;
     let started = Instant::now();
     server.start_anew(Anew::Restore);
     server.apply_variant(plan, variant, &mut journal, &Unattended)?;

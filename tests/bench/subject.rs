@@ -156,8 +156,10 @@ impl Subject {
     pub(crate) fn empty_database(&mut self) -> Result<()> {
         let server = self.server.as_mut().context("the server is closed")?;
         let conn = server.admin()?;
-        conn.query_drop(format!("DROP DATABASE IF EXISTS {DATABASE}"))?;
-        conn.query_drop(format!("CREATE DATABASE {DATABASE}"))?;
+        conn.ask(|conn| {
+            conn.query_drop(format!("DROP DATABASE IF EXISTS {DATABASE}"))?;
+            conn.query_drop(format!("CREATE DATABASE {DATABASE}"))
+        })?;
         self.rest()
     }
 
@@ -182,20 +184,23 @@ impl Subject {
         let server = self.server.as_mut().context("the server is closed")?;
         let conn = server.admin()?;
         let limit = Instant::now() + Duration::from_secs(60);
-        let before: Option<(String, String)> =
-            conn.query_first("SHOW GLOBAL VARIABLES LIKE 'innodb_max_dirty_pages_pct'")?;
-        conn.query_drop("SET GLOBAL innodb_max_dirty_pages_pct = 0")?;
-        while Instant::now() < limit {
-            let dirty: Option<(String, u64)> =
-                conn.query_first("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")?;
-            if dirty.is_none_or(|(_, pages)| pages < 100) {
-                break;
+        conn.ask(|conn| {
+            let before: Option<(String, String)> =
+                conn.query_first("SHOW GLOBAL VARIABLES LIKE 'innodb_max_dirty_pages_pct'")?;
+            conn.query_drop("SET GLOBAL innodb_max_dirty_pages_pct = 0")?;
+            while Instant::now() < limit {
+                let dirty: Option<(String, u64)> =
+                    conn.query_first("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")?;
+                if dirty.is_none_or(|(_, pages)| pages < 100) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(100));
             }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        if let Some((_, value)) = before {
-            conn.query_drop(format!("SET GLOBAL innodb_max_dirty_pages_pct = {value}"))?;
-        }
+            if let Some((_, value)) = before {
+                conn.query_drop(format!("SET GLOBAL innodb_max_dirty_pages_pct = {value}"))?;
+            }
+            Ok(())
+        })?;
         Ok(())
     }
 
@@ -204,12 +209,12 @@ impl Subject {
         let server = self.server.as_mut().context("the server is closed")?;
         let conn = server.admin()?;
         for table in 1..=tables {
-            let found: Option<u64> = conn.query_first(format!(
-                "SELECT MAX(id) FROM {DATABASE}.sbtest{table} WHERE id >= {rows}"
-            ))?;
-            let _: Option<u64> = conn.query_first(format!(
+            let last = format!("SELECT MAX(id) FROM {DATABASE}.sbtest{table} WHERE id >= {rows}");
+            let found: Option<u64> = conn.ask(|conn| conn.query_first(last))?;
+            let by_k = format!(
                 "SELECT id FROM {DATABASE}.sbtest{table} FORCE INDEX (k_{table}) WHERE k > 0 LIMIT 1"
-            ))?;
+            );
+            let _: Option<u64> = conn.ask(|conn| conn.query_first(by_k))?;
             if found != Some(rows) {
                 return Err(anyhow!(
                     "table sbtest{table} has not all of its {rows} rows"

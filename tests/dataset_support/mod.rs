@@ -57,6 +57,7 @@ pub(crate) fn endpoint(server: &Server) -> Endpoint {
             ca: None,
         },
         connect_timeout: Duration::from_secs(10),
+        interrupt: capbench::interrupt::Interrupt::new(),
     }
 }
 

@@ -414,3 +414,33 @@ fn what_a_killed_capbench_changed_is_put_back_from_its_journal() {
         }
     }
 }
+
+#[test]
+fn every_signal_that_ends_a_program_puts_the_server_back() {
+    // The signals are heard in one place, whatever the server.
+    let binary = &servers::servers()[0];
+    let external = External::start(binary);
+    let lab = Lab::new();
+    lab.write(
+        "plan.toml",
+        &plan(&external, &LADDER.replace("600ms", "60s")),
+    );
+    make_foreign(&external);
+    make_accounts(&lab, &external, binary);
+    let before = variables(&external);
+    for (out, signal) in [
+        ("term", Signal::TERM),
+        ("hup", Signal::HUP),
+        ("quit", Signal::QUIT),
+    ] {
+        let mut running = lab.start(command(&lab, &["plan.toml", "--out", out]));
+        running.said("[1/4]");
+        running.said(" 0.8s ");
+        assert_eq!(variables(&external)["max_connections"], "321");
+        running.signal(signal);
+        running.wait().expect(130);
+        assert!(lab.path(&format!("{out}/report.md")).exists());
+        assert_eq!(variables(&external), before);
+        run(&lab, &["check", "plan.toml"]).expect(0);
+    }
+}

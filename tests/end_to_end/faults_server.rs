@@ -78,7 +78,7 @@ impl Drill {
             .unwrap_or_else(|e| panic!("{sql}: {e}"));
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(crate::lab::pid(&self.external.path("pid")), signal).unwrap();
     }
 

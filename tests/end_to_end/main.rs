@@ -7,6 +7,7 @@ mod faults;
 mod faults_disk;
 mod faults_links;
 mod faults_server;
+mod faults_silence;
 mod lab;
 mod managed;
 mod refusals;

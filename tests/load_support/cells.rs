@@ -201,6 +201,7 @@ pub(crate) fn spec(server: &Server, program: Program, pace: Pace) -> LoadSpec {
                 ca: None,
             },
             connect_timeout: Duration::from_secs(10),
+            interrupt: Interrupt::new(),
         },
         program: Arc::new(program),
         tables: 2,

@@ -67,6 +67,7 @@ fn endpoint(server: &External, database: &str) -> Endpoint {
             ca: None,
         },
         connect_timeout: Duration::from_secs(20),
+        interrupt: Interrupt::new(),
     }
 }
 
