@@ -69,9 +69,11 @@ fn a_private_server_admits_two_accounts_and_leaves_nothing() {
         assert!(!identity.variables.contains_key("gtid_binlog_pos"));
 
         let admin = server.admin().unwrap();
-        admin.query_drop("CREATE DATABASE bench").unwrap();
         let nameless: Option<u64> = admin
-            .query_first("SELECT COUNT(*) FROM mysql.user WHERE user = ''")
+            .ask(|conn| {
+                conn.query_drop("CREATE DATABASE bench")?;
+                conn.query_first("SELECT COUNT(*) FROM mysql.user WHERE user = ''")
+            })
             .unwrap();
         assert_eq!(nameless, Some(0));
         let mut load = connect(server.load_endpoint(), None).unwrap();
@@ -208,7 +210,9 @@ fn a_buffer_pool_that_grows_has_grown_when_the_variant_is_applied() {
         let status: Vec<(String, String)> = server
             .admin()
             .unwrap()
-            .query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status_code'")
+            .ask(|conn| {
+                conn.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status_code'")
+            })
             .unwrap();
         assert!(status.iter().all(|(_, code)| code == "0"), "{status:?}");
         // Again at once: a resize that still ran would be refused with 3166.
@@ -447,7 +451,8 @@ fn a_private_server_loads_fast_and_is_itself_again() {
         let changed = server.begin_loading().unwrap();
         let redo = |server: &mut Server| -> Option<(String, String)> {
             let sql = "SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'";
-            server.admin().unwrap().query_first(sql).unwrap()
+            let admin = server.admin().unwrap();
+            admin.ask(|conn| conn.query_first(sql)).unwrap()
         };
         // MySQL from 8.0.21 on says so.
         if let Some((_, on)) = redo(&mut server) {

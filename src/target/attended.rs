@@ -187,8 +187,7 @@ fn watch(socket: &OwnedFd, endpoint: &Endpoint, id: u32, told: &Receiver<()>) ->
 /// Why the server does not answer a new connection; a refusal in its own words is an answer.
 fn absence(endpoint: &Endpoint) -> Option<String> {
     match connect(endpoint, Some(endpoint.connect_timeout)) {
-        Ok(_) => None,
-        Err(TargetError::Connect { code: Some(_), .. }) => None,
+        Ok(_) | Err(TargetError::Connect { code: Some(_), .. }) => None,
         Err(TargetError::Connect { reason, .. }) => Some(reason),
         Err(error) => Some(error.to_string()),
     }

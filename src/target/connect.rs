@@ -135,7 +135,7 @@ impl Control {
 
     /// The connection, alive as far as a ping tells.
     pub(crate) fn conn(&mut self) -> Result<&mut Attended, TargetError> {
-        let lost = |conn: &mut Attended| conn.ask(|conn| conn.ping().map_err(Into::into)).is_err();
+        let lost = |conn: &mut Attended| conn.ask(Conn::ping).is_err();
         if self.conn.as_mut().is_some_and(lost) {
             self.conn = None;
         }

@@ -40,6 +40,7 @@ impl Drop for Group {
 
 #[test]
 #[ignore = "a drill: make drills"]
+#[allow(clippy::print_stderr, reason = "says what was left out")]
 fn a_quota_that_is_used_up_is_named() {
     for binary in servers::servers() {
         let lab = Lab::new();
