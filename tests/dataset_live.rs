@@ -38,6 +38,10 @@ fn all(server: &Server) {
     loads_and_proves(server);
     both_ways_give_the_same_rows(server);
     reuses_what_fits(server);
+    notices_what_others_did_to_kept_tables(server);
+    tells_how_much_it_compared(server);
+    names_foreign_keys_of_others_before_it_changes_anything(server);
+    finds_what_stands_in_the_way_without_changing_anything(server);
     leaves_foreign_tables_alone(server);
     continues_a_broken_load(server);
     accepts_existing_tables(server);
@@ -270,6 +274,190 @@ fn reuses_what_fits(server: &Server) {
     server.run("DROP TABLE reused.sbtest1");
     assert_eq!(prepare(server, &changed).unwrap().origin, "loaded");
     cleanup_all(server, &["reused"]);
+}
+
+/// Whatever makes a table another one than was loaded, without a change of its columns, rows or ids.
+fn notices_what_others_did_to_kept_tables(server: &Server) {
+    let mut plan = plan("altered", 200);
+    plan.dataset.tables = 2;
+    assert_eq!(prepare(server, &plan).unwrap().origin, "loaded");
+    for change in [
+        "ADD COLUMN more INT",
+        "ALTER COLUMN k SET DEFAULT 7",
+        "MODIFY c VARCHAR(120) NOT NULL DEFAULT ''",
+        "ADD INDEX more (c)",
+        "DROP INDEX k_2",
+        "DROP INDEX k_2, ADD UNIQUE INDEX k_2 (k, id)",
+        "ROW_FORMAT = COMPACT",
+        "ENGINE = MyISAM",
+        "CONVERT TO CHARACTER SET ascii",
+        "COLLATE = latin1_bin, CHARACTER SET = latin1",
+        "PARTITION BY HASH (id) PARTITIONS 2",
+        "ADD CONSTRAINT own FOREIGN KEY (k) REFERENCES keys_of_others (id)",
+    ] {
+        server
+            .run("CREATE TABLE IF NOT EXISTS altered.keys_of_others (id INT NOT NULL PRIMARY KEY)");
+        server.run(
+            "INSERT IGNORE INTO altered.keys_of_others SELECT DISTINCT k FROM altered.sbtest2",
+        );
+        let mut root = server.root();
+        root.query_drop("USE altered").unwrap();
+        root.query_drop(format!("ALTER TABLE sbtest2 {change}"))
+            .unwrap_or_else(|e| panic!("{change}: {e}"));
+        let watch = Watch::default();
+        let made = dataset::prepare(
+            &endpoint(server),
+            &plan,
+            TableLayout::Standard,
+            &resolved(&plan),
+            &watch,
+            &Interrupt::new(),
+        );
+        assert_eq!(made.unwrap().origin, "loaded", "{change}");
+        let said = watch.phases.into_inner().unwrap();
+        assert_eq!(
+            said[0], "table `sbtest2` was altered since it was loaded; it is loaded anew",
+            "{change}"
+        );
+    }
+    assert_eq!(prepare(server, &plan).unwrap().origin, "reused");
+    // The row format that InnoDB chooses by itself stands in no CREATE TABLE.
+    server.run("SET GLOBAL innodb_default_row_format = compact");
+    server.run("ALTER TABLE altered.sbtest2 FORCE");
+    server.run("SET GLOBAL innodb_default_row_format = dynamic");
+    assert_eq!(prepare(server, &plan).unwrap().origin, "loaded");
+    // Empty tables have no rows to give them away.
+    prepare_layout(server, &plan, TableLayout::StandardEmpty).unwrap();
+    let again = || prepare_layout(server, &plan, TableLayout::StandardEmpty).unwrap();
+    assert_eq!(again().origin, "reused");
+    server.run("ALTER TABLE altered.sbtest_new1 ADD INDEX more (c)");
+    assert_eq!(again().origin, "loaded");
+    // Data that is used as it is must still be in the tables that were made.
+    let mut never = plan.clone();
+    never.dataset.reset = Reset::Never;
+    dataset::mark_dirty(&endpoint(server), &plan, TableLayout::Standard).unwrap();
+    assert_eq!(prepare(server, &never).unwrap().origin, "reused");
+    server.run("ALTER TABLE altered.sbtest1 ADD INDEX more (c)");
+    assert_eq!(prepare(server, &never).unwrap().origin, "loaded");
+    server.run("DROP TABLE altered.keys_of_others");
+    cleanup_all(server, &["altered"]);
+}
+
+fn tells_how_much_it_compared(server: &Server) {
+    // 3 tables of 2 blocks: all are compared, and one changed digit is noticed.
+    let small = plan("compared", 2_000);
+    assert_eq!(prepare(server, &small).unwrap().compared, None);
+    assert_eq!(prepare(server, &small).unwrap().compared, Some(6_000));
+    server.run("UPDATE compared.sbtest3 SET pad = REVERSE(pad) WHERE id = 1234");
+    assert_eq!(prepare(server, &small).unwrap().origin, "loaded");
+    assert_eq!(prepare(server, &small).unwrap().compared, Some(6_000));
+    // 3 tables of 20 blocks: 10 of each, and no more is said.
+    let large = plan("compared", 20_000);
+    assert_eq!(prepare(server, &large).unwrap().origin, "loaded");
+    assert_eq!(prepare(server, &large).unwrap().compared, Some(30_000));
+    // A change of every tenth row is not missed.
+    server.run("UPDATE compared.sbtest1 SET k = k + 1 WHERE id % 10 = 3");
+    assert_eq!(prepare(server, &large).unwrap().origin, "loaded");
+    cleanup_all(server, &["compared"]);
+}
+
+fn names_foreign_keys_of_others_before_it_changes_anything(server: &Server) {
+    let plan = plan("referred", 100);
+    prepare(server, &plan).unwrap();
+    server.run("CREATE DATABASE `my-shop`");
+    server.run(
+        "CREATE TABLE `my-shop`.orders (id INT PRIMARY KEY, bench INT, \
+         CONSTRAINT to_bench FOREIGN KEY (bench) REFERENCES referred.sbtest2 (id))",
+    );
+    let mut other = plan.clone();
+    other.seed = 1;
+    let before = (
+        image(server, "referred.sbtest1"),
+        count_tables(server, "referred", "%"),
+    );
+    let endpoint = endpoint(server);
+    let all = dataset::refusals(&endpoint, &plan, TableLayout::Standard, &resolved(&plan)).unwrap();
+    assert_eq!(all.len(), 1, "{all:?}");
+    for error in [
+        all[0].to_string(),
+        prepare(server, &other).unwrap_err().to_string(),
+        dataset::cleanup(&endpoint, "referred")
+            .unwrap_err()
+            .to_string(),
+    ] {
+        assert!(
+            error.contains("`to_bench` of `my-shop`.`orders` to `sbtest2`")
+                && error
+                    .contains("hint: ALTER TABLE `my-shop`.`orders` DROP FOREIGN KEY `to_bench`"),
+            "{error}"
+        );
+    }
+    assert_eq!(
+        before,
+        (
+            image(server, "referred.sbtest1"),
+            count_tables(server, "referred", "%")
+        )
+    );
+    // An account that may not see all of InnoDB sees what it has rights on.
+    server.run("CREATE USER narrow@localhost");
+    server.run("GRANT ALL ON referred.* TO narrow@localhost");
+    server.run("GRANT ALL ON `my-shop`.* TO narrow@localhost");
+    let mut narrow = endpoint.clone();
+    "narrow".clone_into(&mut narrow.user);
+    let error = dataset::cleanup(&narrow, "referred")
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("`to_bench`"), "{error}");
+    server.run("ALTER TABLE `my-shop`.orders DROP FOREIGN KEY to_bench");
+    cleanup_all(server, &["referred"]);
+    server.run("DROP DATABASE `my-shop`");
+    server.run("DROP USER narrow@localhost");
+}
+
+fn finds_what_stands_in_the_way_without_changing_anything(server: &Server) {
+    let plan = plan("in_the_way", 100);
+    let refused = |endpoint: &capbench::target::Endpoint, plan: &Plan| -> Vec<String> {
+        dataset::refusals(endpoint, plan, TableLayout::Standard, &resolved(plan))
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    };
+    let root = endpoint(server);
+    assert_eq!(refused(&root, &plan), [""; 0]);
+    server.run("CREATE USER reader@localhost");
+    server.run("GRANT SELECT ON in_the_way.* TO reader@localhost");
+    server.run("GRANT PROCESS ON *.* TO reader@localhost");
+    let mut reader = root.clone();
+    "reader".clone_into(&mut reader.user);
+    let found = refused(&reader, &plan).join("\n");
+    for (doing, right) in [
+        ("making tables", "CREATE"),
+        ("loading rows", "INSERT"),
+        ("noting that rows are changed", "UPDATE"),
+        ("forgetting what was loaded", "DELETE"),
+    ] {
+        assert!(
+            found.contains(&format!(
+                "{doing} failed: error 1142: {right} command denied"
+            )),
+            "{found}"
+        );
+    }
+    assert!(found.contains("capbench grants"), "{found}");
+    let mut huge = plan.clone();
+    huge.dataset.size = DataSize::Rows(1 << 50);
+    "COMMENT = 'mine'".clone_into(&mut huge.dataset.table_options);
+    server.run("CREATE DATABASE in_the_way");
+    server.run("CREATE TABLE in_the_way.sbtest2 (id INT)");
+    let found = refused(&root, &huge).join("\n");
+    for text in ["COMMENT", "`sbtest2`", "free, "] {
+        assert!(found.contains(text), "{text}: {found}");
+    }
+    assert_eq!(count_tables(server, "in_the_way", "%"), "1");
+    server.run("DROP DATABASE in_the_way");
+    server.run("DROP USER reader@localhost");
 }
 
 fn count_tables(server: &Server, database: &str, like: &str) -> String {

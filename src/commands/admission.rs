@@ -92,6 +92,7 @@ pub(crate) fn admit(
     run.warnings = warnings(plan, server, run);
     found.extend(unheld(server)?);
     found.extend(refusals(plan, server, terminal)?);
+    found.extend(execute::refusals(plan, server).map_err(super::failure::session_failure)?);
     for danger in target::surroundings(plan, server).map_err(Failure::run)? {
         if plan.guard.acknowledges(danger.risk) {
             run.warnings.push(Warning {

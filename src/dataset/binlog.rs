@@ -6,38 +6,39 @@ use super::marker::Marker;
 use crate::plan::{Place, Plan, Risk};
 use crate::target::Attended;
 
-/// Refuses data of which the replicas have only a part: what was loaded past the binary log cannot be changed or
-/// removed through it (error 1146 or 1032 stops them), nor the other way round.
-pub(super) fn refuse_mixture(
+/// Data of which the replicas have only a part: what was loaded past the binary log cannot be changed or removed
+/// through it (error 1146 or 1032 stops them), nor the other way round.
+pub(super) fn mixture(
     database: &str,
     found: Option<&Marker>,
     wanted: &Marker,
-) -> Result<(), DatasetError> {
-    let Some(found) = found.filter(|found| found.unlogged() != wanted.unlogged()) else {
-        return Ok(());
-    };
+) -> Option<DatasetError> {
+    let found = found.filter(|found| found.unlogged() != wanted.unlogged())?;
     let (was, is) = if found.unlogged() {
         ("past the binary log", "logged")
     } else {
         ("through the binary log", "unlogged")
     };
-    Err(DatasetError::Plan(format!(
+    Some(DatasetError::Plan(format!(
         "the data in database `{database}` was loaded {was}, and this plan's `dataset.binlog` is \"{is}\": replicas would have a part of it only\nhint: `capbench cleanup` removes it the way it was made, or change `binlog` in [dataset]"
     )))
 }
 
-/// Refuses to load into a server that replicas follow, or may follow, while the plan does not say whether the load
-/// goes through the binary log.
-pub(super) fn refuse_unsaid(conn: &mut Attended, plan: &Plan) -> Result<(), DatasetError> {
+/// A server that replicas follow, or may follow, while the plan does not say whether the load goes through the
+/// binary log.
+pub(super) fn unsaid(
+    conn: &mut Attended,
+    plan: &Plan,
+) -> Result<Option<DatasetError>, DatasetError> {
     const HINT: &str = "hint: binlog = \"logged\" in [dataset]: the replicas get the load too; \"unlogged\": they do not, and the run may only read";
     // A private server has no replicas.
     let private = matches!(plan.target.place, Place::Managed(_));
     if plan.dataset.binlog.is_some() || private {
-        return Ok(());
+        return Ok(None);
     }
     let on = first(conn, "SELECT @@log_bin", || "reading @@log_bin".to_owned())?;
     if !on.is_some_and(|row| row.on(0)) {
-        return Ok(());
+        return Ok(None);
     }
     // Without PROCESS the list of sessions silently holds one's own only; this statement says so.
     match run(conn, "SHOW ENGINE INNODB STATUS", || {
@@ -45,11 +46,11 @@ pub(super) fn refuse_unsaid(conn: &mut Attended, plan: &Plan) -> Result<(), Data
     }) {
         Err(error) if error.code() == Some(1227) => {
             if plan.guard.acknowledges(Risk::UnseenReplicas) {
-                return Ok(());
+                return Ok(None);
             }
-            return Err(DatasetError::Plan(format!(
+            return Ok(Some(DatasetError::Plan(format!(
                 "the server writes a binary log, and whether replicas follow it cannot be seen: the control account lacks the PROCESS privilege\n{HINT}; or GRANT PROCESS"
-            )));
+            ))));
         }
         other => other?,
     }
@@ -59,7 +60,7 @@ pub(super) fn refuse_unsaid(conn: &mut Attended, plan: &Plan) -> Result<(), Data
         || "looking for replicas".to_owned(),
     )?;
     if replicas.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let names: Vec<String> = replicas
         .iter()
@@ -74,8 +75,8 @@ pub(super) fn refuse_unsaid(conn: &mut Attended, plan: &Plan) -> Result<(), Data
             )
         })
         .collect();
-    Err(DatasetError::Plan(format!(
+    Ok(Some(DatasetError::Plan(format!(
         "replicas follow this server ({}), and the plan does not say whether they get the load\n{HINT}",
         names.join(", ")
-    )))
+    ))))
 }

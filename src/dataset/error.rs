@@ -1,7 +1,7 @@
 //! What can go wrong with the data.
 
+use super::size::DiskSpace;
 use crate::target::{Cut, TargetError, io_words};
-use crate::units::Bytes;
 
 /// Data that could not be made, accepted or removed. The first line names the thing; a hint follows on a
 /// line of its own where there is a way out.
@@ -33,6 +33,18 @@ pub enum DatasetError {
         table: String,
         /// The way out.
         hint: &'static str,
+    },
+    /// Foreign keys of others refer to capbench's tables.
+    #[error(
+        "foreign keys refer to capbench's tables in database `{database}`, which can then be neither dropped nor loaded anew: {keys}\nhint: {drops}; or use another database"
+    )]
+    Referenced {
+        /// Database.
+        database: String,
+        /// The keys, for people.
+        keys: String,
+        /// The statements that drop them.
+        drops: String,
     },
     /// `existing = true`, and a table is not as the plan needs it.
     #[error(
@@ -79,19 +91,8 @@ pub enum DatasetError {
         reason: String,
     },
     /// The data does not fit on the disk.
-    #[error(
-        "the data needs about {needed} on {path}, where {free} are free ({arithmetic})\nhint: fewer rows or tables, or a larger disk"
-    )]
-    Disk {
-        /// Folder of the data files.
-        path: String,
-        /// Estimated need.
-        needed: Bytes,
-        /// Free space.
-        free: Bytes,
-        /// How the need comes about.
-        arithmetic: String,
-    },
+    #[error("{0}\nhint: fewer rows or tables, or more free space")]
+    Disk(DiskSpace),
     /// The plan asks for what cannot be.
     #[error("{0}")]
     Plan(String),

@@ -61,12 +61,13 @@ pub(super) fn accept(
         bytes: measured(&mut conn, database, &names)?,
         buffer_pool: resolved.buffer_pool,
         load_seconds: None,
+        compared: None,
         origin: "existing".to_owned(),
     })
 }
 
 /// What is wrong with a table's columns and indexes.
-pub(super) fn check_columns(
+fn check_columns(
     conn: &mut Attended,
     database: &str,
     table: &str,
@@ -132,30 +133,6 @@ pub(super) fn check_columns(
         ));
     }
     Ok(None)
-}
-
-/// Whether a table that capbench made has more than it was made with: another index, or a trigger. Such a table
-/// is slower than the same one loaded anew.
-pub(super) fn has_more(
-    conn: &mut Attended,
-    database: &str,
-    table: &str,
-    indexes: u64,
-) -> Result<bool, DatasetError> {
-    let (database, name) = (literal(database), literal(table));
-    let mut count = |sql: &str| -> Result<Option<u64>, DatasetError> {
-        let row = first(conn, sql, || {
-            format!("reading the indexes of table `{table}`")
-        })?;
-        Ok(row.and_then(|row| row.number(0)))
-    };
-    let found = count(&format!(
-        "SELECT COUNT(DISTINCT index_name) FROM information_schema.statistics WHERE table_schema = {database} AND table_name = {name}"
-    ))?;
-    let triggers = count(&format!(
-        "SELECT COUNT(*) FROM information_schema.triggers WHERE event_object_schema = {database} AND event_object_table = {name}"
-    ))?;
-    Ok(found.is_some_and(|n| n > indexes) || triggers.is_some_and(|n| n > 0))
 }
 
 /// Rows of a table whose ids run from 1 without large gaps, or why it is none.

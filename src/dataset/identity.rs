@@ -1,14 +1,10 @@
 //! What tells prepared data apart before a server has been asked, and the proof that restored data is it.
 
-use std::collections::BTreeSet;
-
-use super::connect::{connect_to, first};
+use super::connect::connect_to;
 use super::error::DatasetError;
-use super::existing;
+use super::intact;
 use super::marker::{self, Marker, State, VERSION};
-use super::ownership::tables_among;
-use super::prepare::tables_needed;
-use super::schema::{has_index, has_rows, layout_name};
+use super::schema::{has_rows, layout_name};
 use super::size::{Resolved, measured};
 use crate::plan::{DataSize, Plan};
 use crate::record::DatasetFacts;
@@ -18,8 +14,8 @@ use crate::workload::TableLayout;
 /// Everything in the plan that decides what the tables of `layout` hold, in one comparable text. A size in
 /// buffer pools stands as it is stated: the server that resolves it is not asked yet.
 pub fn identity(plan: &Plan, layout: TableLayout) -> String {
-    let tables = tables_needed(plan, layout);
-    let wanted = Marker::wanted(plan, layout, tables, 0);
+    let wanted = Marker::wanted(plan, layout, 0);
+    let tables = wanted.tables;
     let size = match plan.dataset.size {
         DataSize::Rows(rows) => format!("{rows} rows"),
         DataSize::Bytes(bytes) => format!("{} bytes", bytes.0),
@@ -34,9 +30,9 @@ pub fn identity(plan: &Plan, layout: TableLayout) -> String {
     )
 }
 
-/// Recognises tables whose files were just put back: complete, never written to, with their columns, indexes,
-/// first and last id. Unlike [`super::prepare`] it counts no rows, which would fill the buffer pool: the files
-/// are known to be those that were loaded and counted. `None`: they are not what the plan wants.
+/// Recognises tables whose files were just put back: complete, never written to, defined as they were, with first
+/// and last id. Unlike [`super::prepare`] it counts and compares no rows, which would fill the buffer pool: by their
+/// size and time, the files are those that were loaded and counted. `None`: they are not what the plan wants.
 ///
 /// # Errors
 /// What the server says.
@@ -47,8 +43,7 @@ pub fn recognise(
     resolved: &Resolved,
 ) -> Result<Option<DatasetFacts>, DatasetError> {
     let database = plan.target.database.as_str();
-    let rows = if has_rows(layout) { resolved.rows } else { 0 };
-    let wanted = Marker::wanted(plan, layout, tables_needed(plan, layout), rows);
+    let wanted = Marker::wanted(plan, layout, resolved.rows);
     let mut conn = connect_to(admin, database)?;
     let found = marker::read(&mut conn, database)?
         .into_iter()
@@ -57,34 +52,20 @@ pub fn recognise(
     let Some(found) = found else {
         return Ok(None);
     };
-    let names: BTreeSet<String> = found.table_names();
-    if tables_among(&mut conn, database, &names)?.len() != names.len() {
+    if intact::altered(&mut conn, database, &found, &wanted)?.is_some() {
         return Ok(None);
     }
-    if has_rows(layout) {
-        let indexed = has_index(&plan.dataset, layout);
-        for name in &names {
-            if existing::check_columns(&mut conn, database, name, indexed)?.is_some() {
-                return Ok(None);
-            }
-            let ends = first(
-                &mut conn,
-                &format!("SELECT MIN(id), MAX(id) FROM {name}"),
-                || format!("reading the ids of table `{name}`"),
-            )?;
-            let ends = ends.map(|row| (row.number(0), row.number(1)));
-            if ends != Some((Some(1), Some(rows))) {
-                return Ok(None);
-            }
-        }
+    if has_rows(layout) && intact::ids_missing(&mut conn, &wanted)?.is_some() {
+        return Ok(None);
     }
-    let bytes = measured(&mut conn, database, &names)?;
+    let bytes = measured(&mut conn, database, &found.table_names())?;
     Ok(Some(DatasetFacts {
         tables: found.tables,
-        rows,
+        rows: wanted.rows,
         bytes,
         buffer_pool: resolved.buffer_pool,
         load_seconds: None,
+        compared: Some(0),
         origin: "kept from an earlier run".to_owned(),
     }))
 }

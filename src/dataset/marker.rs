@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::connect::{first, literal, run, select};
 use super::error::DatasetError;
-use super::schema::{layout_name, layout_named, table_name};
+use super::prepare::tables_needed;
+use super::schema::{has_rows, layout_name, layout_named, table_name};
 use crate::plan::{Binlog, Dataset, Plan};
 use crate::target::Attended;
 use crate::workload::TableLayout;
@@ -21,6 +22,8 @@ pub(super) const COMMENT: &str = "capbench";
 
 /// In the options of tables that no replica has.
 const UNLOGGED: &str = "binlog=unlogged";
+/// Stands between the options and the digest of the definition in the marker table.
+const DEFINED: &str = " defined=";
 
 /// How far the tables of a marker are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,20 +42,23 @@ pub(super) struct Marker {
     pub(super) rows: u64,
     pub(super) seed: u64,
     pub(super) options: String,
+    /// Digest of the definition that the server made of it, see [`super::definition`]; `None`: not loaded yet.
+    pub(super) defined: Option<String>,
     pub(super) state: State,
     pub(super) dirty: bool,
     pub(super) created_database: bool,
 }
 
 impl Marker {
-    /// The marker that data for this plan carries.
-    pub(super) fn wanted(plan: &Plan, layout: TableLayout, tables: u32, rows: u64) -> Self {
+    /// The marker that data for this plan carries; `rows` of each table of a layout that holds rows.
+    pub(super) fn wanted(plan: &Plan, layout: TableLayout, rows: u64) -> Self {
         Self {
             layout,
-            tables,
-            rows,
+            tables: tables_needed(plan, layout),
+            rows: if has_rows(layout) { rows } else { 0 },
             seed: plan.seed,
             options: options(&plan.dataset, layout, &plan.access),
+            defined: None,
             state: State::Loading,
             dirty: false,
             created_database: false,
@@ -166,12 +172,18 @@ pub(super) fn read(conn: &mut Attended, database: &str) -> Result<Vec<Marker>, D
     Ok(rows
         .iter()
         .filter_map(|row| {
+            let stored = row.text(4)?;
+            let (options, defined) = match stored.rsplit_once(DEFINED) {
+                Some((options, defined)) => (options, Some(defined.to_owned())),
+                None => (stored, None),
+            };
             Some(Marker {
                 layout: layout_named(row.text(0)?)?,
                 tables: row.number(1)?,
                 rows: row.number(2)?,
                 seed: row.number(3)?,
-                options: row.text(4)?.to_owned(),
+                options: options.to_owned(),
+                defined,
                 state: if row.text(5) == Some("complete") {
                     State::Complete
                 } else {
@@ -190,6 +202,11 @@ pub(super) fn write(conn: &mut Attended, marker: &Marker) -> Result<(), DatasetE
         State::Loading => "loading",
         State::Complete => "complete",
     };
+    let mut options = marker.options.clone();
+    if let Some(defined) = &marker.defined {
+        options.push_str(DEFINED);
+        options.push_str(defined);
+    }
     let sql = format!(
         "REPLACE INTO {MARKER} (layout, version, tables_made, rows_per_table, seed, options, state, \
          dirty, created_database) VALUES ('{}', {VERSION}, {}, {}, {}, {}, '{state}', {}, {})",
@@ -197,7 +214,7 @@ pub(super) fn write(conn: &mut Attended, marker: &Marker) -> Result<(), DatasetE
         marker.tables,
         marker.rows,
         marker.seed,
-        literal(&marker.options),
+        literal(&options),
         marker.dirty,
         marker.created_database,
     );

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use super::connect::{connect, enter, first, literal, quoted, run, select, unlog};
 use super::error::DatasetError;
 use super::marker::{self, COMMENT};
+use super::references;
+use super::refusals::refuse;
 use crate::target::{Attended, Endpoint};
 
 /// What [`cleanup`] removed.
@@ -49,7 +51,7 @@ impl std::fmt::Display for Cleaned {
 /// it and nothing else is in it. Without a marker nothing is dropped.
 ///
 /// # Errors
-/// What the server says.
+/// Foreign keys of others refer to the tables, and nothing was dropped; what the server says.
 pub fn cleanup(admin: &Endpoint, database: &str) -> Result<Cleaned, DatasetError> {
     let mut cleaned = Cleaned::default();
     let mut conn = connect(admin)?;
@@ -65,6 +67,8 @@ pub fn cleanup(admin: &Endpoint, database: &str) -> Result<Cleaned, DatasetError
     if markers.iter().any(marker::Marker::unlogged) {
         unlog(&mut conn)?;
     }
+    let names = markers.iter().flat_map(marker::Marker::table_names);
+    refuse(references::refusal(&mut conn, database, &names.collect())?)?;
     for marker in &markers {
         let (own, foreign) = owned(&mut conn, database, &marker.table_names())?;
         for table in own {

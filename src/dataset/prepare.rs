@@ -4,20 +4,22 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::binlog;
 use super::connect::{Control, enter, first, quoted, run};
+use super::definition;
 use super::error::DatasetError;
 use super::existing;
+use super::intact;
 use super::loader;
 use super::marker::{self, COMMENT, Marker, State};
 use super::ownership::{database_exists, drop_table, lock, owned, tables_among};
 use super::progress::Progress;
+use super::refusals::{self, refuse};
 use super::rows::RowSource;
 use super::schema::{create_table, has_index, has_rows, layout_name, table_name, table_prefix};
 use super::sender::Way;
-use super::size::{Resolved, disk_space, measured};
+use super::size::{Resolved, measured};
 use crate::interrupt::Interrupt;
-use crate::plan::{Binlog, Place, Plan, Reset, Setting, SettingValue, Step};
+use crate::plan::{Binlog, Place, Plan, Setting, SettingValue, Step};
 use crate::record::DatasetFacts;
 use crate::target::{Attended, Endpoint, lease_made_database};
 use crate::workload::TableLayout;
@@ -72,7 +74,7 @@ pub fn prepare(
     if plan.dataset.existing && layout == TableLayout::Standard {
         return existing::accept(admin, plan, resolved, progress);
     }
-    let keep_dirty = plan.dataset.reset == Reset::Never && layout == TableLayout::Standard;
+    let keep_dirty = refusals::keeps_dirty(plan, layout);
     Preparation::open(admin, plan, layout, resolved, progress, interrupt)?.run(keep_dirty)
 }
 
@@ -109,12 +111,15 @@ pub fn mark_dirty(admin: &Endpoint, plan: &Plan, layout: TableLayout) -> Result<
     marker::set_dirty(&mut conn, layout)
 }
 
-fn control<'a>(admin: &'a Endpoint, plan: &'a Plan) -> Control<'a> {
+/// Whether the load goes past the binary log.
+pub(super) fn unlogged(plan: &Plan) -> bool {
     // Nothing follows a private server, and nobody reads its binary log.
     let private = matches!(plan.target.place, Place::Managed(_));
-    let unlogged =
-        plan.dataset.binlog == Some(Binlog::Unlogged) || (private && plan.dataset.binlog.is_none());
-    Control::new(admin, &plan.target.database, unlogged)
+    plan.dataset.binlog == Some(Binlog::Unlogged) || (private && plan.dataset.binlog.is_none())
+}
+
+fn control<'a>(admin: &'a Endpoint, plan: &'a Plan) -> Control<'a> {
+    Control::new(admin, &plan.target.database, unlogged(plan))
 }
 
 /// One call of [`prepare`] or [`reset`].
@@ -138,23 +143,11 @@ impl<'a> Preparation<'a> {
         progress: &'a dyn Progress,
         interrupt: &'a Interrupt,
     ) -> Result<Self, DatasetError> {
-        if plan
-            .dataset
-            .table_options
-            .to_ascii_lowercase()
-            .contains("comment")
-        {
-            return Err(DatasetError::Plan(
-                "[dataset] table_options must not set COMMENT: capbench marks its tables by it"
-                    .to_owned(),
-            ));
-        }
+        refuse(refusals::comment(plan))?;
         let database = plan.target.database.as_str();
-        let tables = tables_needed(plan, layout);
-        let rows = if has_rows(layout) { resolved.rows } else { 0 };
-        let mut wanted = Marker::wanted(plan, layout, tables, rows);
+        let mut wanted = Marker::wanted(plan, layout, resolved.rows);
         let mut conn = control(admin, plan).open()?;
-        refuse_read_only(&mut conn)?;
+        refuse(refusals::read_only(&mut conn)?)?;
         // Before the database is made: whoever comes second would take it for one that was there.
         lock(&mut conn, database)?;
         if !database_exists(&mut conn, database)? {
@@ -187,16 +180,32 @@ impl<'a> Preparation<'a> {
         // Who made the database does not change when a second layout joins.
         self.wanted.created_database |= markers.iter().any(|m| m.created_database);
         let found = markers.into_iter().find(|m| m.layout == self.layout);
-        self.refuse_foreign(found.as_ref())?;
-        binlog::refuse_mixture(&database, found.as_ref(), &self.wanted)?;
+        refuse(refusals::of_tables(
+            &mut self.conn,
+            self.plan,
+            found.as_ref(),
+            &self.wanted,
+        )?)?;
         let fits = found.as_ref().is_some_and(|m| m.fits(&self.wanted));
         let dirty = found.as_ref().is_some_and(|m| m.dirty);
         let state = found.as_ref().map(|m| m.state);
-        if fits && state == Some(State::Complete) && (!dirty || keep_dirty) && self.intact(dirty)? {
-            return self.facts(None, "reused");
+        if let Some(complete) = found.as_ref().filter(|m| m.state == State::Complete)
+            && fits
+            && (!dirty || keep_dirty)
+        {
+            match self.intact(complete)? {
+                Ok(compared) => return self.facts(None, compared, "reused"),
+                Err(why) => self.progress.phase(&format!("{why}; it is loaded anew")),
+            }
         }
-        binlog::refuse_unsaid(&mut self.conn, self.plan)?;
-        self.check_disk(found.as_ref())?;
+        refuse(refusals::of_load(
+            &mut self.conn,
+            self.admin,
+            self.plan,
+            self.resolved,
+            found.as_ref(),
+            &self.wanted,
+        )?)?;
         let started = Instant::now();
         let resumable = self.plan.dataset.engine.eq_ignore_ascii_case("innodb");
         let resume = fits && state == Some(State::Loading) && !dirty && resumable;
@@ -208,99 +217,46 @@ impl<'a> Preparation<'a> {
         self.load()?;
         self.settle()?;
         self.wanted.state = State::Complete;
+        self.wanted.defined = Some(definition::digest(
+            &mut self.conn,
+            &database,
+            self.layout,
+            1,
+        )?);
         marker::write(&mut self.conn, &self.wanted)?;
-        self.facts(Some(started.elapsed().as_secs_f64()), "loaded")
+        self.facts(Some(started.elapsed().as_secs_f64()), None, "loaded")
     }
 
-    /// Refuses when the data cannot fit. What an earlier load takes up is freed before.
-    fn check_disk(&mut self, found: Option<&Marker>) -> Result<(), DatasetError> {
-        if !has_rows(self.layout) {
-            return Ok(());
-        }
-        let Some(mut space) = disk_space(&mut self.conn, self.admin, self.resolved)? else {
-            return Ok(());
-        };
-        if let Some(found) = found {
-            let database = &self.plan.target.database;
-            let held = measured(&mut self.conn, database, &found.table_names())?;
-            space.free.0 = space.free.0.saturating_add(held.0);
-        }
-        if space.suffices() {
-            return Ok(());
-        }
-        Err(DatasetError::Disk {
-            path: space.path,
-            needed: space.needed,
-            free: space.free,
-            arithmetic: space.arithmetic,
-        })
-    }
-
-    /// Refuses when a table that would be made exists and is not capbench's.
-    fn refuse_foreign(&mut self, found: Option<&Marker>) -> Result<(), DatasetError> {
+    /// Whether the tables of a complete marker are what was loaded: defined alike and, unless they were written to,
+    /// with first and last id in place, as many rows where counting them takes seconds, and some of the rows equal to
+    /// the generator's; how many of those were compared. Else why they are not.
+    fn intact(&mut self, found: &Marker) -> Result<Result<Option<u64>, String>, DatasetError> {
         let database = &self.plan.target.database;
-        let named = found.map(Marker::table_names).unwrap_or_default();
-        let wanted = self.wanted.table_names();
-        let (own, foreign) = owned(&mut self.conn, database, &wanted)?;
-        // A table with capbench's comment that no marker names was restored from a dump, or its marker was
-        // dropped: not provably ours either.
-        let unnamed = own.into_iter().filter(|table| !named.contains(table));
-        let Some(table) = foreign.into_iter().chain(unnamed).min() else {
-            return Ok(());
-        };
-        let hint = if self.layout == TableLayout::Standard {
-            "use another database, drop the table yourself, or, if sysbench prepared it, say `existing = true` in [dataset]"
-        } else {
-            "use another database, or drop the table yourself"
-        };
-        Err(DatasetError::Foreign {
-            database: database.clone(),
-            table,
-            hint,
-        })
-    }
-
-    /// Whether the tables of a complete marker look as it says: all there, with their columns and indexes,
-    /// first and last id in place, and as many rows where counting them takes seconds.
-    fn intact(&mut self, dirty: bool) -> Result<bool, DatasetError> {
-        let database = &self.plan.target.database;
+        if let Some(why) = intact::altered(&mut self.conn, database, found, &self.wanted)? {
+            return Ok(Err(why));
+        }
+        if found.dirty || !has_rows(self.layout) {
+            return Ok(Ok(None));
+        }
+        if let Some(why) = intact::ids_missing(&mut self.conn, &self.wanted)? {
+            return Ok(Err(why));
+        }
         let names = self.wanted.table_names();
-        if tables_among(&mut self.conn, database, &names)?.len() != names.len() {
-            return Ok(false);
-        }
-        if dirty || !has_rows(self.layout) {
-            return Ok(true);
-        }
-        let count = self.wanted.rows.saturating_mul(names.len() as u64) <= COUNTED_ROWS;
-        for name in names {
-            let indexed = has_index(&self.plan.dataset, self.layout);
-            if existing::check_columns(&mut self.conn, database, &name, indexed)?.is_some() {
-                return Ok(false);
-            }
-            // An index on `id` and, where the plan has it, one on `k`.
-            if existing::has_more(&mut self.conn, database, &name, 1 + u64::from(indexed))? {
-                return Ok(false);
-            }
-            if count {
+        if self.wanted.rows.saturating_mul(names.len() as u64) <= COUNTED_ROWS {
+            for name in names {
                 let sql = format!("SELECT COUNT(*) FROM {name}");
                 let rows = first(&mut self.conn, &sql, || {
                     format!("counting the rows of `{name}`")
                 })?;
                 if rows.map(|row| row.number(0)) != Some(Some(self.wanted.rows)) {
-                    return Ok(false);
+                    return Ok(Err(format!(
+                        "table `{name}` has other rows than were loaded"
+                    )));
                 }
             }
-            let ends = first(
-                &mut self.conn,
-                &format!("SELECT MIN(id), MAX(id) FROM {name}"),
-                || format!("reading the ids of table `{name}`"),
-            )?;
-            let ends = ends.map(|row| (row.number(0), row.number(1)));
-            if ends != Some((Some(1), Some(self.wanted.rows))) {
-                return Ok(false);
-            }
         }
-        Ok(true)
+        let compared = intact::compared(&mut self.conn, self.plan, &self.wanted)?;
+        Ok(compared.map(Some))
     }
 
     /// Drops what is there of this layout and writes the marker of what comes.
@@ -431,7 +387,12 @@ impl<'a> Preparation<'a> {
         analyze(&mut self.conn, self.layout, self.wanted.tables)
     }
 
-    fn facts(&mut self, seconds: Option<f64>, origin: &str) -> Result<DatasetFacts, DatasetError> {
+    fn facts(
+        &mut self,
+        seconds: Option<f64>,
+        compared: Option<u64>,
+        origin: &str,
+    ) -> Result<DatasetFacts, DatasetError> {
         let bytes = measured(
             &mut self.conn,
             &self.plan.target.database,
@@ -443,24 +404,10 @@ impl<'a> Preparation<'a> {
             bytes,
             buffer_pool: self.resolved.buffer_pool,
             load_seconds: seconds,
+            compared,
             origin: origin.to_owned(),
         })
     }
-}
-
-/// A load that would bypass `read_only` by an administrator's rights damages a replica.
-fn refuse_read_only(conn: &mut Attended) -> Result<(), DatasetError> {
-    let read_only = first(conn, "SELECT @@read_only", || {
-        "reading @@read_only".to_owned()
-    })?;
-    // MariaDB 12 has more values than ON and OFF.
-    let off = |row: super::connect::Cells| matches!(row.text(0), Some("0" | "OFF"));
-    if !read_only.is_none_or(off) {
-        return Err(DatasetError::Plan(
-            "the server is read_only, so no data is loaded into it\nhint: prepare the data on its source and say `existing = true`, or lift read_only if this is no replica".to_owned(),
-        ));
-    }
-    Ok(())
 }
 
 /// ANALYZE of all tables of a layout, not written to the binary log.

@@ -85,9 +85,15 @@ pub(super) fn create_table(
 }
 
 /// The index on `k`, as sysbench names it.
+pub(super) fn index_name(number: u32) -> String {
+    format!("k_{number}")
+}
+
+/// The statement that makes it.
 pub(super) fn create_index(layout: TableLayout, number: u32) -> String {
     format!(
-        "CREATE INDEX k_{number} ON {}(k)",
+        "CREATE INDEX {} ON {}(k)",
+        index_name(number),
         table_name(layout, number)
     )
 }

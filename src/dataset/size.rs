@@ -1,12 +1,14 @@
 //! From a size to rows, and whether it fits.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
-use super::connect::{attempt, first, literal, select};
+use super::connect::{attempt, literal, select};
 use super::error::DatasetError;
+use super::prepare::unlogged;
 use super::schema::INTEGER_MAX;
-use crate::plan::{Address, DataSize, Dataset};
+use crate::plan::{Address, DataSize, Dataset, Plan};
 use crate::target::{Attended, Endpoint};
 use crate::units::Bytes;
 
@@ -20,8 +22,13 @@ const INDEX_BYTES_PER_ROW: f64 = 15.0;
 const BIGINT_BYTES_PER_ROW: f64 = 17.0;
 /// Aimed above a stated size, so that what is achieved is never below it.
 const MARGIN: f64 = 1.03;
-/// Temporary space of an index build and growth of the files ahead of use, as a share of the data.
-const DISK_HEADROOM: f64 = 1.15;
+/// Pages that several loading streams fill less than one does (see above), as a share of the data.
+const LESS_FILLED: f64 = 0.15;
+/// An index build sorts from one file into another, each as large as what it sorts.
+const SORT_FILES: f64 = 2.0;
+/// What the binary log's cache holds of one transaction of the load, 50,000 rows: larger than any cache in memory,
+/// so that it is a file.
+const BINLOG_CACHE: Bytes = Bytes(10 << 20);
 /// InnoDB grows a table's file by whole extents ahead of use: up to 12 MiB a table were seen on small ones.
 const FILE_GROWTH: Bytes = Bytes(12 << 20);
 
@@ -84,10 +91,10 @@ pub fn plan_size(dataset: &Dataset, buffer_pool: Bytes) -> Resolved {
     }
 }
 
-/// Free space where the data goes.
+/// Free space on one file system that a load writes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskSpace {
-    /// The server's data folder.
+    /// The server's folder there; the data folder, if several are.
     pub path: String,
     /// Free for it.
     pub free: Bytes,
@@ -98,69 +105,181 @@ pub struct DiskSpace {
 }
 
 impl DiskSpace {
-    /// Whether the data fits.
+    /// Whether it fits.
     pub fn suffices(&self) -> bool {
         self.free >= self.needed
     }
 }
 
-/// Compares the estimated need of a load with the free space of the server's data folder. `None` when the
+impl std::fmt::Display for DiskSpace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} has {} free, {} needed: {}",
+            self.path, self.free, self.needed, self.arithmetic
+        )
+    }
+}
+
+/// Something that a load writes.
+#[derive(Debug, PartialEq, Eq)]
+struct Share {
+    folder: PathBuf,
+    bytes: Bytes,
+    what: String,
+}
+
+/// Compares the estimated need of a load with the free space of the file systems that the server writes it to: its
+/// data, temporary and binary log folders. What an earlier load holds (`held`) is freed before. `None` when the
 /// server runs elsewhere, or hides where its data is.
+///
+/// Undo is left out: that of inserts is a fraction of one transaction, and gone with its commit.
 ///
 /// # Errors
 /// A failed query.
 pub fn disk_space(
     conn: &mut Attended,
     admin: &Endpoint,
+    plan: &Plan,
     resolved: &Resolved,
-) -> Result<Option<DiskSpace>, DatasetError> {
-    let facts = first(conn, "SELECT @@datadir, @@hostname, @@log_bin", || {
-        "reading @@datadir".to_owned()
-    })?;
-    let Some((facts, folder)) = facts.and_then(|row| {
-        let folder = row.text(0)?.to_owned();
-        Some((row, folder))
-    }) else {
-        return Ok(None);
-    };
-    if !on_this_host(&admin.address, facts.text(1)) || !Path::new(&folder).is_dir() {
+    held: Bytes,
+) -> Result<Option<Vec<DiskSpace>>, DatasetError> {
+    const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('datadir', 'hostname', 'log_bin', 'log_bin_basename', 'tmpdir', 'innodb_tmpdir', 'innodb_redo_log_capacity', 'innodb_log_group_home_dir')";
+    // MySQL ≥ 8.0.30; elsewhere the redo log has its size from the start.
+    const REDO: &str = "SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_physical_size'";
+    let mut facts = BTreeMap::new();
+    for sql in [VARIABLES, REDO] {
+        let rows = select(conn, sql, || "reading the server's folders".to_owned())?;
+        facts.extend(rows.iter().filter_map(|row| {
+            Some((
+                row.text(0)?.to_ascii_lowercase(),
+                row.text(1).unwrap_or_default().to_owned(),
+            ))
+        }));
+    }
+    let here = on_this_host(&admin.address, facts.get("hostname").map(String::as_str));
+    let folder = facts
+        .get("datadir")
+        .filter(|folder| here && Path::new(folder).is_dir());
+    if folder.is_none() {
         return Ok(None);
     }
-    let log_bin = facts.on(2);
-    let Ok(stat) = rustix::fs::statvfs(folder.as_str()) else {
-        return Ok(None);
-    };
-    Ok(Some(space(
-        folder,
-        Bytes(stat.f_bavail.saturating_mul(stat.f_frsize)),
-        resolved,
-        log_bin,
-    )))
+    Ok(Some(by_file_system(shares(plan, resolved, &facts), held)))
 }
 
-fn space(path: String, free: Bytes, resolved: &Resolved, log_bin: bool) -> DiskSpace {
-    let data = resolved.estimated;
-    let files = Bytes(u64::from(resolved.tables).saturating_mul(FILE_GROWTH.0));
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "not negative, and a cast of a float saturates"
-    )]
-    let mut needed = Bytes(((data.0 as f64 * DISK_HEADROOM) as u64).saturating_add(files.0));
-    let mut arithmetic = format!(
-        "data and index {data}, 15 % for building the index, {files} that the files of {} tables grow ahead of use",
-        resolved.tables
+/// What a load writes on a server with these variables, the data first.
+fn shares(plan: &Plan, resolved: &Resolved, facts: &BTreeMap<String, String>) -> Vec<Share> {
+    let fact = |name: &str| facts.get(name).map_or("", String::as_str);
+    let datadir = PathBuf::from(fact("datadir"));
+    let part = |share: f64| {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "not negative, and a cast of a float saturates"
+        )]
+        let bytes = (resolved.estimated.0 as f64 * share) as u64;
+        Bytes(bytes)
+    };
+    let tables = u64::from(resolved.tables.max(1));
+    let streams = u64::from(plan.dataset.load_threads);
+    let mut all = Vec::new();
+    let mut add = |folder: &Path, bytes: Bytes, what: String| {
+        all.push(Share {
+            folder: folder.to_owned(),
+            bytes,
+            what: format!("{bytes} {what}"),
+        });
+    };
+    add(&datadir, resolved.estimated, "of data and index".to_owned());
+    add(
+        &datadir,
+        part(LESS_FILLED),
+        "(15 %) for pages that are not full".to_owned(),
     );
-    if log_bin {
-        needed = Bytes(needed.0.saturating_add(data.0));
-        arithmetic.push_str(", as much again for the binary log");
+    add(
+        &datadir,
+        Bytes(tables.saturating_mul(FILE_GROWTH.0)),
+        format!(
+            "that the files of {} tables grow ahead of use",
+            resolved.tables
+        ),
+    );
+    let number = |name: &str| fact(name).parse::<u64>().ok();
+    if let (Some(capacity), Some(size)) = (
+        number("innodb_redo_log_capacity"),
+        number("innodb_redo_log_physical_size"),
+    ) && capacity > size
+    {
+        // Relative to the data folder, where it is not stated otherwise.
+        add(
+            &datadir.join(fact("innodb_log_group_home_dir")),
+            Bytes(capacity - size),
+            "that the redo log may grow".to_owned(),
+        );
     }
-    DiskSpace {
-        path,
-        free,
-        needed,
-        arithmetic,
+    // A list of folders is used in turn.
+    let tmpdir = PathBuf::from(fact("tmpdir").split(':').next().unwrap_or_default());
+    if plan.dataset.secondary_index {
+        let sorting = match fact("innodb_tmpdir") {
+            "" => tmpdir.clone(),
+            folder => PathBuf::from(folder),
+        };
+        let at_once = tables.min(streams);
+        let share = INDEX_BYTES_PER_ROW / (DATA_BYTES_PER_ROW + INDEX_BYTES_PER_ROW);
+        add(
+            &sorting,
+            part(SORT_FILES * share * at_once as f64 / tables as f64),
+            format!("of sort files for {at_once} indexes at a time"),
+        );
     }
+    if fact("log_bin") == "ON" && !unlogged(plan) {
+        let folder = Path::new(fact("log_bin_basename"));
+        add(
+            folder
+                .parent()
+                .filter(|p| p.is_absolute())
+                .unwrap_or(&datadir),
+            resolved.estimated,
+            "of binary log".to_owned(),
+        );
+        add(
+            &tmpdir,
+            Bytes(streams.saturating_mul(BINLOG_CACHE.0)),
+            format!("of binary log caches for {streams} loading threads"),
+        );
+    }
+    all
+}
+
+/// The shares of each file system together; one that cannot be looked at is left out.
+fn by_file_system(shares: Vec<Share>, held: Bytes) -> Vec<DiskSpace> {
+    let mut all: Vec<(u64, DiskSpace)> = Vec::new();
+    for share in shares {
+        let (Ok(facts), Ok(stat)) = (
+            std::fs::metadata(&share.folder),
+            rustix::fs::statvfs(&share.folder),
+        ) else {
+            continue;
+        };
+        if let Some((_, space)) = all.iter_mut().find(|(device, _)| *device == facts.dev()) {
+            space.needed.0 = space.needed.0.saturating_add(share.bytes.0);
+            space.arithmetic = format!("{}, {}", space.arithmetic, share.what);
+            continue;
+        }
+        // The data comes first, and where it goes, an earlier load goes away.
+        let freed = if all.is_empty() { held.0 } else { 0 };
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        all.push((
+            facts.dev(),
+            DiskSpace {
+                path: share.folder.display().to_string(),
+                free: Bytes(free.saturating_add(freed)),
+                needed: share.bytes,
+                arithmetic: share.what,
+            },
+        ));
+    }
+    all.into_iter().map(|(_, space)| space).collect()
 }
 
 /// A socket, or a loopback address whose server names this host as its own: a forwarded port or a container
@@ -207,7 +326,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::plan::Reset;
+    use crate::plan::{Binlog, Place, Reset};
 
     fn dataset(tables: u32, size: DataSize) -> Dataset {
         Dataset {
@@ -246,23 +365,91 @@ mod tests {
         );
     }
 
+    fn facts<'a>(more: &[(&'a str, &'a str)]) -> BTreeMap<String, String> {
+        [
+            ("datadir", "/data"),
+            ("tmpdir", "/fast:/other"),
+            ("log_bin", "OFF"),
+        ]
+        .iter()
+        .chain(more)
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+    }
+
     #[test]
-    fn the_binary_log_needs_its_share_of_the_disk() {
-        let gib = Bytes(1 << 30);
+    fn everything_that_a_load_writes_is_counted_where_it_goes() {
+        let mut plan = crate::target::testing::plan();
+        plan.target.place = Place::Server(crate::target::testing::external("127.0.0.1", "u"));
+        plan.dataset.load_threads = 8;
         let resolved = Resolved {
             tables: 16,
-            rows: 1,
-            estimated: gib,
-            buffer_pool: gib,
+            rows: 1_000_000,
+            estimated: Bytes(16_000_000 * 240),
+            buffer_pool: Bytes(1 << 30),
         };
-        let without = space("/data".to_owned(), gib, &resolved, false);
-        let with = space("/data".to_owned(), gib, &resolved, true);
-        assert_eq!(with.needed.0 - without.needed.0, gib.0);
-        assert!(!without.suffices() && without.needed > gib);
-        assert!(
-            with.arithmetic.contains("binary log") && !without.arithmetic.contains("binary log")
+        let shown = |plan: &Plan, more: &[(&str, &str)]| {
+            shares(plan, &resolved, &facts(more))
+                .iter()
+                .map(|share| format!("{}: {}", share.folder.display(), share.what))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shown(&plan, &[]),
+            [
+                "/data: 3.6 GiB of data and index",
+                "/data: 549.3 MiB (15 %) for pages that are not full",
+                "/data: 192.0 MiB that the files of 16 tables grow ahead of use",
+                "/fast: 228.9 MiB of sort files for 8 indexes at a time",
+            ]
         );
-        assert!(space("/data".to_owned(), with.needed, &resolved, true).suffices());
+        let logged = [
+            ("log_bin", "ON"),
+            ("log_bin_basename", "/logs/binlog"),
+            ("innodb_tmpdir", "/sort"),
+            ("innodb_redo_log_capacity", "104857600"),
+            ("innodb_redo_log_physical_size", "3276800"),
+        ];
+        assert_eq!(
+            shown(&plan, &logged)[3..],
+            [
+                "/data/: 96.9 MiB that the redo log may grow",
+                "/sort: 228.9 MiB of sort files for 8 indexes at a time",
+                "/logs: 3.6 GiB of binary log",
+                "/fast: 80.0 MiB of binary log caches for 8 loading threads",
+            ]
+        );
+        plan.dataset.binlog = Some(Binlog::Unlogged);
+        plan.dataset.secondary_index = false;
+        assert_eq!(
+            shown(&plan, &logged)[3..],
+            ["/data/: 96.9 MiB that the redo log may grow"]
+        );
+    }
+
+    #[test]
+    fn one_file_system_holds_several_shares() {
+        let share = |folder: &str, bytes| Share {
+            folder: folder.into(),
+            bytes: Bytes(bytes),
+            what: format!("{bytes} here"),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path().to_str().unwrap();
+        let shares = vec![
+            share(here, 1),
+            share(here, 2),
+            share("/proc", 4),
+            share("/no/such", 8),
+        ];
+        let spaces = by_file_system(shares, Bytes(1));
+        assert_eq!(spaces.len(), 2);
+        assert_eq!((spaces[0].needed, spaces[1].needed), (Bytes(3), Bytes(4)));
+        assert_eq!(spaces[0].arithmetic, "1 here, 2 here");
+        assert!(
+            spaces[0].suffices() && !spaces[1].suffices(),
+            "nothing is free in /proc"
+        );
     }
 
     #[test]

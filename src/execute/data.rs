@@ -1,6 +1,6 @@
 //! The data of a run: every table layout that its workloads need, ready, reset, and removed at the end.
 
-use crate::dataset::{self, Resolved};
+use crate::dataset::{self, DatasetError, Resolved};
 use crate::plan::{Plan, Warning};
 use crate::record::{DatasetFacts, Run};
 use crate::target::Server;
@@ -35,7 +35,7 @@ pub(super) fn resolve(plan: &Plan, server: &mut Server) -> Result<Resolved, Sess
 /// What the data of a run will be, for `capbench check`: one line a fact, nothing changed.
 ///
 /// # Errors
-/// The server's; too little disk.
+/// The server's.
 pub fn outlook(
     plan: &Plan,
     server: &mut Server,
@@ -60,21 +60,42 @@ pub fn outlook(
         resolved.buffer_pool
     ));
     if !plan.dataset.existing {
-        match dataset::disk_space(server.admin()?, &endpoint, &resolved)? {
-            Some(space) if !space.suffices() => {
-                return Err(SessionError::Disk(format!(
-                    "{} has {} free, but {} are needed: {}\nhint: use fewer rows, or free space",
-                    space.path, space.free, space.needed, space.arithmetic
-                )));
-            }
-            Some(space) => lines.push(format!(
-                "ok: disk: {} free in {}, {} needed: {}",
-                space.free, space.path, space.needed, space.arithmetic
-            )),
+        // What does not fit was refused by now, unless the data is there already.
+        match dataset::disk_space(server.admin()?, &endpoint, plan, &resolved, Bytes(0))? {
+            Some(spaces) => lines.extend(spaces.iter().map(|space| {
+                let state = if space.suffices() { "ok" } else { "note" };
+                format!("{state}: disk: {space}")
+            })),
             None => lines.push("note: the server's free disk cannot be seen from here".to_owned()),
         }
     }
     Ok(lines.join("\n"))
+}
+
+/// Everything for which the data could not be made ready or put back on this server, one text each. Changes
+/// nothing.
+///
+/// # Errors
+/// The server does not answer.
+pub fn refusals(plan: &Plan, server: &mut Server) -> Result<Vec<String>, SessionError> {
+    let resolved = resolve(plan, server)?;
+    let mut found: Vec<String> = Vec::new();
+    for layout in layouts(plan) {
+        let all = match dataset::refusals(server.admin_endpoint(), plan, layout, &resolved) {
+            Ok(all) => all,
+            // A question that the account may not ask is one that a run may not either.
+            Err(error) if error.code().is_some() => vec![error],
+            Err(error @ DatasetError::Version { .. }) => vec![error],
+            Err(error) => return Err(error.into()),
+        };
+        for text in all.iter().map(ToString::to_string) {
+            // Several layouts meet the same.
+            if !found.contains(&text) {
+                found.push(text);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Loads, or recognises, every layout. The facts are those of the first, which is the standard one where

@@ -23,6 +23,6 @@ mod written;
 pub use after::Advisor;
 pub use changes::changes;
 pub use comparable::Ground;
-pub use data::{identity, outlook};
+pub use data::{identity, outlook, refusals};
 pub use guard::outside_window;
 pub use session::{AtScreen, Session, SessionError};

@@ -39,9 +39,6 @@ pub enum SessionError {
         /// What there is.
         found: String,
     },
-    /// Too little disk.
-    #[error("{0}")]
-    Disk(String),
     /// The warm-up could not start.
     #[error("warm-up: {0}")]
     Warmup(LoadError),

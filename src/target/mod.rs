@@ -40,7 +40,7 @@ mod snapshot;
 mod support;
 mod surroundings;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod tree;
 mod undo;
 mod variables;
@@ -64,6 +64,7 @@ pub use journal::{Collateral, Entry, Journal, Taken, Undo};
 pub use kept::{Cache, CacheEntry, DataKey, FOLDER_VARIABLE, KeptData, NotKept, SIZE_VARIABLE};
 pub use lease::{Held, Holder, LEASE_TABLE, Lease, lease_made_database};
 pub use managed::end_private_servers;
+pub(crate) use neighbours::decoded;
 pub use orphans::end_orphans;
 pub use planned::{Planned, PlannedSettings, planned};
 pub use preflight::{Limit, preflight};

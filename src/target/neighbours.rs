@@ -76,9 +76,9 @@ pub(super) fn schemas(plan: &Plan, server: &mut Server) -> Result<Option<Finding
     }))
 }
 
-/// InnoDB writes a schema's name as a file name: anything but letters, digits and `_` as `@` and four
+/// InnoDB writes the name of a schema or table as a file name: anything but letters, digits and `_` as `@` and four
 /// hexadecimal digits (manual, “Mapping of Identifiers to File Names”).
-fn decoded(name: &str) -> String {
+pub(crate) fn decoded(name: &str) -> String {
     let mut text = String::new();
     let mut rest = name;
     while let Some((before, after)) = rest.split_once('@') {

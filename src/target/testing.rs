@@ -10,14 +10,14 @@ use crate::plan::{
 use crate::units::{Ratio, Span};
 use crate::workload::{Access, Distribution, Group, Program, Statement, TableLayout, Transaction};
 
-pub(super) fn setting(name: &str, value: i64) -> Setting {
+pub(crate) fn setting(name: &str, value: i64) -> Setting {
     Setting {
         name: name.to_owned(),
         value: SettingValue::Integer(value),
     }
 }
 
-pub(super) fn variant(name: &str) -> Variant {
+pub(crate) fn variant(name: &str) -> Variant {
     Variant {
         name: name.to_owned(),
         set: Vec::new(),
@@ -28,7 +28,7 @@ pub(super) fn variant(name: &str) -> Variant {
     }
 }
 
-pub(super) fn external(host: &str, user: &str) -> ServerPlace {
+pub(crate) fn external(host: &str, user: &str) -> ServerPlace {
     ServerPlace {
         address: Address::Tcp {
             host: host.to_owned(),
@@ -48,7 +48,7 @@ pub(super) fn external(host: &str, user: &str) -> ServerPlace {
 }
 
 /// A workload of `statements` different statements that name a table.
-pub(super) fn program(name: &str, statements: usize) -> Program {
+pub(crate) fn program(name: &str, statements: usize) -> Program {
     Program {
         name: name.to_owned(),
         description: String::new(),
@@ -75,7 +75,7 @@ pub(super) fn program(name: &str, statements: usize) -> Program {
 }
 
 /// A small plan on a private server.
-pub(super) fn plan() -> Plan {
+pub(crate) fn plan() -> Plan {
     let span = |seconds| Span(Duration::from_secs(seconds));
     Plan {
         name: "test".to_owned(),

@@ -9,18 +9,18 @@ use rustix::process::Signal;
 use crate::external::command;
 use crate::faults_server::{Drill, STEPS};
 use crate::lab::Running;
-use crate::servers::{self, External};
+use crate::servers;
 
 /// With patience for a start.
-fn patient(plan: String, _: &External) -> String {
+fn patient(plan: &str) -> String {
     plan.replace("start_timeout = \"4s\"", "start_timeout = \"300s\"")
         .replace("connect_timeout = \"3s\"", "connect_timeout = \"2s\"")
 }
 
 /// A drill with so many rows that their loading takes its time.
 fn drill(binary: &Path) -> Drill {
-    Drill::new(binary, STEPS, |plan, external| {
-        patient(plan, external).replace("rows = 1_000", "rows = 100_000\nload_rate = 20_000")
+    Drill::new(binary, STEPS, |plan, _| {
+        patient(&plan).replace("rows = 1_000", "rows = 100_000\nload_rate = 20_000")
     })
 }
 
@@ -86,7 +86,7 @@ fn ctrl_c_is_heard_while_a_frozen_server_is_connected_to() {
 #[test]
 fn ctrl_c_is_heard_under_a_step_of_a_frozen_server() {
     for binary in servers::servers() {
-        let drill = Drill::new(&binary, STEPS, patient);
+        let drill = Drill::new(&binary, STEPS, |plan, _| patient(&plan));
         let running = drill.under_a_step();
         drill.signal(Signal::STOP);
         running.signal(Signal::INT);

@@ -182,7 +182,7 @@ fn a_changed_server_is_named_and_refused() {
         let mut running = lab.start(command(&lab, &["plan.toml", "--out", "run"]));
         running.said("[3/4]");
         // Under load: the data that the variant began on is written to by now.
-        running.said(" 0.8s ");
+        running.said("[3/4] oltp_read_write 1 thread · no flush    0.8s ");
         running.signal(Signal::KILL);
         running.wait().expect(-1);
         run(&lab, &["plan.toml", "--resume", "run"])

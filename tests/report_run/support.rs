@@ -204,6 +204,7 @@ pub(crate) fn run() -> Run {
             bytes: Bytes(402_653_184),
             buffer_pool: Bytes(134_217_728),
             load_seconds: Some(41.5),
+            compared: None,
             origin: "loaded".into(),
         }),
         settings: vec![raised_limit()],

@@ -157,7 +157,7 @@ fn data(dataset: Option<&DatasetFacts>) -> Vec<Pair> {
         (origin, Some(seconds)) => format!("{origin} in {}", duration(seconds)),
         (origin, None) => origin.to_owned(),
     };
-    vec![
+    let mut pairs = vec![
         Pair::new("tables", count(data.tables.into())),
         Pair::new("rows per table", count(data.rows)),
         Pair::new(
@@ -166,7 +166,24 @@ fn data(dataset: Option<&DatasetFacts>) -> Vec<Pair> {
         ),
         Pair::new("ratio", ratio),
         Pair::new("origin", origin),
-    ]
+    ];
+    if let Some(compared) = data.compared {
+        let all = u64::from(data.tables) * data.rows;
+        let rest = if compared < all {
+            "; what stands in the others was not read"
+        } else {
+            ""
+        };
+        pairs.push(Pair::new(
+            "checked",
+            format!(
+                "definitions of all tables; {} of {} rows equal to what was loaded{rest}",
+                count(compared),
+                count(all)
+            ),
+        ));
+    }
+    pairs
 }
 
 fn host(host: &HostFacts) -> Vec<Pair> {
