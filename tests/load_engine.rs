@@ -484,6 +484,16 @@ fn prepared_statements_stay_within_their_bound() {
     }
 }
 
+/// Whether the server could load its plugin for ed25519; only a plugin that is not there is no failure.
+fn has_ed25519(server: &Server) -> bool {
+    let load = "INSTALL SONAME 'auth_ed25519'";
+    match mysql::prelude::Queryable::query_drop(&mut server.root(), load) {
+        Ok(()) => true,
+        Err(mysql::Error::MySqlError(error)) if error.code == 1126 => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
 #[test]
 fn every_way_of_logging_in() {
     for kind in kinds() {
@@ -496,10 +506,15 @@ fn every_way_of_logging_in() {
             Kind::MariaDb => {
                 exec("CREATE USER blank@'%'");
                 exec("GRANT ALL ON bench.* TO blank@'%'");
-                exec("INSTALL SONAME 'auth_ed25519'");
-                exec("CREATE USER ed@'%' IDENTIFIED VIA ed25519 USING PASSWORD('curve')");
-                exec("GRANT ALL ON bench.* TO ed@'%'");
-                accounts.extend([("blank", ""), ("ed", "curve")]);
+                accounts.push(("blank", ""));
+                // Debian's core package of the server comes without it.
+                if has_ed25519(&server) {
+                    exec("CREATE USER ed@'%' IDENTIFIED VIA ed25519 USING PASSWORD('curve')");
+                    exec("GRANT ALL ON bench.* TO ed@'%'");
+                    accounts.push(("ed", "curve"));
+                } else {
+                    eprintln!("skipped: ed25519, this MariaDB has no auth_ed25519 plugin");
+                }
             }
             Kind::MySql | Kind::MySql56 => {
                 exec("CREATE USER blank@'%' IDENTIFIED BY ''");

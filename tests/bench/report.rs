@@ -162,7 +162,7 @@ impl Report {
             let met: Vec<String> = rows.iter().map(|row| row.cells()[5].clone()).collect();
             let yes = met.iter().filter(|m| *m == "yes").count();
             let no = met.iter().filter(|m| *m == "NO").count();
-            let _ = writeln!(out, "{server}: {yes} targets met, {no} missed");
+            let _ = writeln!(out, "{server}: targets met {yes}, missed {no}");
         }
         out
     }
