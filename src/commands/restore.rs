@@ -42,6 +42,14 @@ fn from_folder(
     interrupt: &Interrupt,
 ) -> Result<Exit, Failure> {
     let path = dir.join("journal.jsonl");
+    if path.try_exists().is_ok_and(|exists| !exists) {
+        return Err(Failure::input(anyhow!(
+            "`{}` holds no journal.jsonl, which every run keeps in its folder\n\
+             hint: name the folder that a run printed at its end, for example reports/<plan>-<time>; where it is \
+             lost, the server itself knows: capbench restore --from-server PLAN",
+            dir.display()
+        )));
+    }
     let pending = Journal::read_pending(&path).map_err(Failure::input)?;
     if pending.is_empty() {
         Terminal::data("nothing to put back: every change in the journal was undone");
