@@ -382,11 +382,11 @@ pub struct DatasetFacts {
     pub buffer_pool: Bytes,
     /// Seconds that loading took; `None`: found as it was.
     pub load_seconds: Option<f64>,
-    /// Rows of all tables together that were compared with those that were loaded, and are equal; `None`: none
-    /// were, since the data was loaded just now, was written to, or is not capbench's.
+    /// Rows of all tables together that were compared with those that were loaded, and are equal; 0: none was read,
+    /// since the data starts cold; `None`: the data was loaded just now, was written to, or is not capbench's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compared: Option<u64>,
-    /// `loaded`, `reused`, `existing`.
+    /// `loaded`, `reused`, `existing`, `kept from an earlier run`.
     pub origin: String,
 }
 

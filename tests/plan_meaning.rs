@@ -332,3 +332,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn table_options_fit_into_the_marker_of_the_data() {
+    let parsed = |options: &str| {
+        let source = format!(
+            "name = \"p\"\n[target.managed]\n[dataset]\ntable_options = \"{options}\"\n\
+             [ladder]\nworkloads = [\"oltp_read_only\"]\nthreads = [1, 2]\n"
+        );
+        plan::parse(&source, "p", Path::new("/plans")).map_err(|problems| problems.to_string())
+    };
+    assert_eq!(
+        parsed(&"x".repeat(500))
+            .unwrap()
+            .dataset
+            .table_options
+            .len(),
+        500
+    );
+    for (options, says) in [
+        (
+            "x".repeat(501),
+            "`dataset.table_options` has 501 characters",
+        ),
+        ("comment = 'mine'".to_owned(), "sets a comment"),
+    ] {
+        let problems = parsed(&options).unwrap_err();
+        assert!(problems.contains(says), "{problems}");
+    }
+}

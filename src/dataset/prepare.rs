@@ -143,7 +143,6 @@ impl<'a> Preparation<'a> {
         progress: &'a dyn Progress,
         interrupt: &'a Interrupt,
     ) -> Result<Self, DatasetError> {
-        refuse(refusals::comment(plan))?;
         let database = plan.target.database.as_str();
         let mut wanted = Marker::wanted(plan, layout, resolved.rows);
         let mut conn = control(admin, plan).open()?;

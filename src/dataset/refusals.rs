@@ -39,8 +39,7 @@ pub fn refusals(
     let database = plan.target.database.as_str();
     let wanted = Marker::wanted(plan, layout, resolved.rows);
     let mut conn = connect(admin)?;
-    let mut found: Vec<DatasetError> = comment(plan).into_iter().collect();
-    found.extend(read_only(&mut conn)?);
+    let mut found: Vec<DatasetError> = read_only(&mut conn)?.into_iter().collect();
     found.extend(rights(&mut conn, database)?);
     let mut marker = None;
     if database_exists(&mut conn, database)? {
@@ -77,17 +76,6 @@ fn written(plan: &Plan, layout: TableLayout) -> bool {
     let mut programs = plan.ladder.workloads.iter().chain(&plan.warmup.workload);
     !keeps_dirty(plan, layout)
         && programs.any(|program| program.tables == layout && program.writes())
-}
-
-/// Refuses options that would take capbench's mark from its tables.
-pub(super) fn comment(plan: &Plan) -> Option<DatasetError> {
-    let options = plan.dataset.table_options.to_ascii_lowercase();
-    options.contains("comment").then(|| {
-        DatasetError::Plan(
-            "[dataset] table_options must not set COMMENT: capbench marks its tables by it\nhint: leave COMMENT out"
-                .to_owned(),
-        )
-    })
 }
 
 /// A load that would bypass `read_only` by an administrator's rights damages a replica.

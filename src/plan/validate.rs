@@ -133,6 +133,10 @@ pub(super) fn twice<T, U>(path: &str, what: &str, item: &Item<T>, first: &Item<U
         .hint("keep one of them")
 }
 
+/// Longest `dataset.table_options` in characters: the marker of the data keeps them in a column of 1,000, with the
+/// rest of what tells data apart.
+const LONGEST_TABLE_OPTIONS: usize = 500;
+
 /// What is appended to CREATE TABLE: options only.
 fn table_options(fields: &Fields, problems: &mut Problems) -> String {
     let table_options = fields.text("dataset.table_options").unwrap_or_default();
@@ -152,6 +156,16 @@ fn table_options(fields: &Fields, problems: &mut Problems) -> String {
                 "`dataset.table_options` sets a comment, by which capbench knows its own tables",
             )
             .hint("leave COMMENT out"),
+        );
+    }
+    let length = table_options.chars().count();
+    if length > LONGEST_TABLE_OPTIONS {
+        problems.push(
+            Diagnostic::error(
+                fields.at("dataset.table_options"),
+                format!("`dataset.table_options` has {length} characters"),
+            )
+            .hint(format!("at most {LONGEST_TABLE_OPTIONS} are kept")),
         );
     }
     table_options
