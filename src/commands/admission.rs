@@ -203,7 +203,7 @@ fn refusals(plan: &Plan, server: &mut Server, terminal: &Terminal) -> Result<Vec
         .iter()
         .map(ToString::to_string)
         .collect();
-    for limit in target::preflight(plan, server).map_err(Failure::run)? {
+    for limit in target::preflight(plan, server) {
         if limit.blocking {
             found.push(limit.to_string());
         } else {

@@ -114,7 +114,7 @@ impl Session<'_> {
             &AtScreen(self.terminal, self.interrupt),
         )?;
         self.keep_variant(applied);
-        self.expected = self.server.variables()?;
+        self.expected = self.server.as_applied().clone();
         // What holds for the whole run must hold here too, unless the variant is about it.
         for setting in &self.run.settings {
             let moved = variant

@@ -45,6 +45,10 @@ impl Server {
         journal: &mut Journal,
     ) -> Result<Vec<AppliedSetting>, TargetError> {
         let before = self.variables()?;
+        if settings.is_empty() {
+            self.before_variants = before;
+            return Ok(Vec::new());
+        }
         self.run_settings = settings.to_vec();
         let mut at_start = false;
         for setting in settings {
@@ -73,8 +77,8 @@ impl Server {
             .iter()
             .map(|s| (s.name.clone(), shown(&s.value)))
             .collect();
-        let applied = self.read_back(&asked, &before)?;
-        self.before_variants = self.variables()?;
+        let (applied, now) = self.read_back(&asked, &before)?;
+        self.before_variants = now;
         Ok(applied)
     }
 

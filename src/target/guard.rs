@@ -10,6 +10,7 @@ use super::{Server, TargetError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Session {
     pub(super) id: u64,
+    user: String,
     /// `user@host`, without the port.
     pub(super) who: String,
     pub(super) database: Option<String>,
@@ -61,9 +62,12 @@ type Row = (
 /// STATUS needs the same privilege and says so (error 1227), also where it comes from a role.
 pub(super) fn others(server: &mut Server) -> Result<Option<Vec<Session>>, TargetError> {
     // A session that capbench has just closed is listed for a moment longer.
+    let accounts = [server.load.user.clone(), server.admin.user.clone()];
     for _ in 1..LOOKS {
         match look(server)? {
-            Some(others) if !others.is_empty() => std::thread::sleep(POLL),
+            Some(others) if others.iter().any(|other| accounts.contains(&other.user)) => {
+                std::thread::sleep(POLL);
+            }
             settled => return Ok(settled),
         }
     }
@@ -106,6 +110,7 @@ fn strangers(sessions: Vec<Row>, own: &[u64]) -> Vec<Session> {
             Session {
                 id,
                 who: format!("{user}@{host}"),
+                user,
                 database,
                 command: command.unwrap_or_default(),
                 doing: doing.to_ascii_lowercase(),

@@ -38,10 +38,13 @@ pub(super) fn schemas(plan: &Plan, server: &mut Server) -> Result<Option<Finding
         Err(error) => return Err(TargetError::statement(&sql, &error)),
     };
     // Tables of other engines, where the account has rights on them.
-    let seen = "SELECT DISTINCT CONCAT(table_schema, '/', table_name) FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND engine <> 'InnoDB'";
+    let seen = format!(
+        "SELECT CONCAT(table_schema, '/', table_name) FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND engine <> 'InnoDB' AND table_schema NOT IN ({})",
+        SYSTEM_SCHEMAS.map(quoted).join(", ")
+    );
     let more: Vec<String> = conn
-        .ask(|conn| conn.query(seen))
-        .map_err(|error| TargetError::statement(seen, &error))?;
+        .ask(|conn| conn.query(&seen))
+        .map_err(|error| TargetError::statement(&seen, &error))?;
     let mut others: BTreeMap<String, u32> = BTreeMap::new();
     for name in innodb.iter().chain(&more) {
         let Some((schema, _)) = name.split_once('/') else {
@@ -283,10 +286,10 @@ pub(super) fn backup(
 
 /// A program of these that runs on this host.
 fn local_program(names: &[&'static str]) -> Option<&'static str> {
-    let processes = procfs::process::all_processes().ok()?;
+    let processes = std::fs::read_dir("/proc").ok()?;
     processes
-        .filter_map(|process| process.ok()?.stat().ok())
-        .find_map(|stat| names.iter().copied().find(|name| *name == stat.comm))
+        .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("comm")).ok())
+        .find_map(|comm| names.iter().copied().find(|name| *name == comm.trim_end()))
 }
 
 #[cfg(test)]

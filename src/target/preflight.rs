@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::TargetError;
 use super::server::Server;
 use crate::plan::{Address, Place, Plan, Protocol, Setting, SettingValue, Step};
 use crate::record::Flavour;
@@ -116,19 +115,16 @@ pub(super) fn needs(plan: &Plan) -> Needs {
 }
 
 /// Every limit of this server and this host that the plan would run into, after the plan's own settings have
-/// raised what they raise. Raises capbench's own soft limit of open files as far as the hard one allows.
-///
-/// # Errors
-/// The server does not answer.
-pub fn preflight(plan: &Plan, server: &mut Server) -> Result<Vec<Limit>, TargetError> {
-    let variables = server.variables()?;
-    let mut limits = server_limits(plan, &variables, server.flavour());
+/// raised what they raise; its variables as they were when it was opened. Raises capbench's own soft limit of open
+/// files as far as the hard one allows.
+pub fn preflight(plan: &Plan, server: &Server) -> Vec<Limit> {
+    let mut limits = server_limits(plan, &server.identity().variables, server.flavour());
     let needs = needs(plan);
     limits.extend(open_files(&needs, raise_open_files()));
     if matches!(server.load_endpoint().address, Address::Tcp { .. }) {
         limits.extend(ports(&needs));
     }
-    Ok(limits)
+    limits
 }
 
 /// The arithmetic on the server's variables.

@@ -69,6 +69,8 @@ pub struct Server {
     pub(super) before_variants: BTreeMap<String, String>,
     /// Variables under the plan's first variant, once it was applied.
     pub(super) baseline: Option<BTreeMap<String, String>>,
+    /// Variables as the present variant was read back.
+    pub(super) as_applied: BTreeMap<String, String>,
     /// What happens to variables that someone else has set meanwhile.
     pub(super) overtaken: Overtaken,
     /// No other capbench works on this server.
@@ -166,6 +168,7 @@ impl Server {
             variant_changes: Vec::new(),
             before_variants: BTreeMap::new(),
             baseline: None,
+            as_applied: BTreeMap::new(),
             overtaken: Overtaken::default(),
             lock: None,
             locked: false,
@@ -475,6 +478,11 @@ impl Server {
         }
     }
 
+    /// All settings as they were read back once the present variant was applied.
+    pub fn as_applied(&self) -> &BTreeMap<String, String> {
+        &self.as_applied
+    }
+
     /// Seconds since the server started.
     ///
     /// # Errors
@@ -491,8 +499,8 @@ impl Server {
     /// The server does not answer.
     pub fn max_buffer_pool(&mut self, plan: &Plan) -> Result<Bytes, TargetError> {
         let own = self
-            .variables()?
-            .get("innodb_buffer_pool_size")
+            .control
+            .value("SELECT @@GLOBAL.innodb_buffer_pool_size")?
             .and_then(|v| v.parse().ok())
             .unwrap_or(0);
         Ok(Bytes(planned_buffer_pools(plan).fold(own, u64::max)))

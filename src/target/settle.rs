@@ -9,17 +9,17 @@ use super::variables::same_value;
 use crate::record::AppliedSetting;
 
 impl Server {
-    /// The values the server has now for what was asked, once it has settled.
+    /// The values the server has now for what was asked, once it has settled, and all its variables.
     pub(super) fn read_back(
         &mut self,
         asked: &[(String, String)],
         before: &BTreeMap<String, String>,
-    ) -> Result<Vec<AppliedSetting>, TargetError> {
+    ) -> Result<(Vec<AppliedSetting>, BTreeMap<String, String>), TargetError> {
         for (name, _) in asked {
             self.wait_until_settled(name)?;
         }
         let now = self.variables()?;
-        asked
+        let applied = asked
             .iter()
             .map(|(name, value)| {
                 let (was, took) = (before.get(name), now.get(name));
@@ -42,7 +42,8 @@ impl Server {
                     took: took.cloned(),
                 })
             })
-            .collect()
+            .collect::<Result<_, _>>()?;
+        Ok((applied, now))
     }
 
     /// Waits for resizes that go on after the statement has ended.

@@ -45,7 +45,7 @@ impl std::fmt::Display for Problem {
 pub fn check_support(plan: &Plan, server: &mut Server) -> Result<Vec<Problem>, TargetError> {
     let mut problems = Vec::new();
     let mut check = Check {
-        known: server.variables()?,
+        known: server.identity().variables.clone(),
         help: None,
         server,
     };

@@ -49,7 +49,8 @@ pub fn surroundings(plan: &Plan, server: &mut Server) -> Result<Vec<Finding>, Ta
     if server.is_managed() {
         return Ok(Vec::new());
     }
-    let variables = server.variables()?;
+    // As the server was found when it was opened: nothing was changed since.
+    let variables = server.identity().variables.clone();
     let sessions = others(server)?;
     let mut found = Vec::new();
     found.extend(clients(sessions.as_deref()));
@@ -60,7 +61,7 @@ pub fn surroundings(plan: &Plan, server: &mut Server) -> Result<Vec<Finding>, Ta
     found.extend(backup(server, sessions.as_deref())?);
     found.extend(disk(server, &variables));
     found.extend(foreign_tables(plan, server)?);
-    found.extend(limits(plan, server)?);
+    found.extend(limits(plan, &variables, server)?);
     Ok(found)
 }
 
@@ -174,22 +175,22 @@ fn foreign_tables(plan: &Plan, server: &mut Server) -> Result<Option<Finding>, T
 }
 
 /// Limits of the plan that nobody would watch.
-fn limits(plan: &Plan, server: &mut Server) -> Result<Vec<Finding>, TargetError> {
+fn limits(
+    plan: &Plan,
+    variables: &BTreeMap<String, String>,
+    server: &mut Server,
+) -> Result<Option<Finding>, TargetError> {
     let guard = &plan.guard;
     let mut unseen: Vec<String> = Vec::new();
-    let datadir = server
-        .variables()?
-        .get("datadir")
-        .cloned()
-        .unwrap_or_default();
+    let datadir = variables.get("datadir").map_or("", String::as_str);
     let local = server.identity().local;
     if guard.max_server_cpu.is_some() && !local {
         unseen.push("max_server_cpu (the server is not on this host)".to_owned());
     }
-    if guard.min_disk_free.is_some() && super::disk::space(local, &datadir).is_none() {
+    if guard.min_disk_free.is_some() && super::disk::space(local, datadir).is_none() {
         unseen.push("min_disk_free (the server's disk is not on this host)".to_owned());
     }
-    if guard.max_disk_utilisation.is_some() && super::disk::device(local, &datadir).is_none() {
+    if guard.max_disk_utilisation.is_some() && super::disk::device(local, datadir).is_none() {
         unseen.push("max_disk_utilisation (the server's disk is not on this host)".to_owned());
     }
     if guard.max_replica_lag.is_some() {
@@ -201,17 +202,14 @@ fn limits(plan: &Plan, server: &mut Server) -> Result<Vec<Finding>, TargetError>
             Some(_) => {}
         }
     }
-    Ok((!unseen.is_empty())
-        .then(|| Finding {
-            risk: Risk::UnseenLimits,
-            text: format!(
-                "limits under [guard] cannot be watched here: {}",
-                listed(&unseen)
-            ),
-            fix: "leave them out".to_owned(),
-        })
-        .into_iter()
-        .collect())
+    Ok((!unseen.is_empty()).then(|| Finding {
+        risk: Risk::UnseenLimits,
+        text: format!(
+            "limits under [guard] cannot be watched here: {}",
+            listed(&unseen)
+        ),
+        fix: "leave them out".to_owned(),
+    }))
 }
 
 pub(super) fn counted(n: usize, one: &str, more: &str) -> String {

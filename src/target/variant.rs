@@ -1,5 +1,6 @@
 //! Applying a variant: which way each of its settings goes on this server, and what came of it.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::TargetError;
@@ -127,7 +128,10 @@ impl Server {
         journal: &mut Journal,
     ) -> Result<bool, TargetError> {
         let route = self.route(variant)?;
-        let before = self.variables()?;
+        let before = match route.global.as_slice() {
+            [] => BTreeMap::new(),
+            _ => self.variables()?,
+        };
         for (setting, read_only) in &route.persist {
             let change = self.set_persist(setting, *read_only, journal)?;
             self.variant_changes.push(change);
@@ -342,17 +346,18 @@ impl Server {
             .baseline
             .clone()
             .unwrap_or_else(|| self.before_variants.clone());
-        let settings = self.read_back(asked, &reference)?;
-        let now = self.variables()?;
+        let (settings, now) = self.read_back(asked, &reference)?;
         if is_baseline && self.baseline.is_none() {
             self.baseline = Some(now.clone());
         }
         let reference = self.baseline.as_ref().unwrap_or(&reference);
+        let differs = differences(reference, &now);
+        self.as_applied = now;
         Ok(VariantRecord {
             name: variant.name.clone(),
             settings,
             restarted,
-            differs: differences(reference, &now),
+            differs,
             several: variant.several,
         })
     }
