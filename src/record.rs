@@ -17,7 +17,7 @@ mod values;
 pub use crate::latency::Latency;
 pub use evidence::{CellEvidence, Digest, LadderPlans, PlanStep, RunEvidence, StatementPlan};
 pub use start::{SettleStep, StartRecord, WarmupRecord};
-pub use values::{Names, Values};
+pub use values::{Names, Place, Values};
 
 /// Which part of a cell an interval belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::stats::mean;
 use crate::probe::names::server as n;
-use crate::record::{Interval, Sample};
+use crate::record::{Interval, Place, Sample};
 
 /// Fewer intervals show no period.
 const FEWEST: usize = 20;
@@ -89,16 +89,18 @@ pub(crate) fn moving(samples: &[Sample], intervals: &[&Interval], tps: &[f64]) -
     let mut found: Vec<Moving> = WATCHED
         .iter()
         .filter_map(|(name, reading)| {
+            let mut place = Place::default();
             let pairs: Vec<(f64, f64)> = ends
                 .iter()
                 .filter_map(|(tps, ends)| {
                     let (from, to) = (*ends)?;
-                    let (a, b) = (from.values.get(name)?, to.values.get(name)?);
+                    let a = from.values.get_again(name, &mut place)?;
+                    let b = to.values.get_again(name, &mut place)?;
                     let seconds = to.at - from.at;
                     let value = match reading {
                         Reading::Counter if seconds > 0.0 && b >= a => (b - a) / seconds,
                         Reading::Counter => return None,
-                        Reading::Gauge => f64::midpoint(*a, *b),
+                        Reading::Gauge => f64::midpoint(a, b),
                     };
                     Some((*tps, value))
                 })

@@ -32,6 +32,10 @@ pub struct Values {
     values: Box<[f64]>,
 }
 
+/// Where a name stood in the last sample that was asked for it: samples of a table share their names.
+#[derive(Debug, Default)]
+pub struct Place(Option<(Names, Option<usize>)>);
+
 impl Values {
     /// `values` in the order of the columns that `places` were made for; `None`: not there.
     pub fn placed(
@@ -55,6 +59,20 @@ impl Values {
     pub fn get(&self, name: &str) -> Option<&f64> {
         let place = self.names.0.binary_search_by(|n| (**n).cmp(name)).ok()?;
         self.values.get(place).filter(|value| !value.is_nan())
+    }
+
+    /// As [`Self::get`], for one name in many samples.
+    pub fn get_again(&self, name: &str, place: &mut Place) -> Option<f64> {
+        let at = match &place.0 {
+            Some((names, at)) if Arc::ptr_eq(&names.0, &self.names.0) => *at,
+            _ => {
+                let at = self.names.0.binary_search_by(|n| (**n).cmp(name)).ok();
+                place.0 = Some((self.names.clone(), at));
+                at
+            }
+        };
+        let value = *self.values.get(at?)?;
+        (!value.is_nan()).then_some(value)
     }
 
     /// Adds a figure, or replaces it.
@@ -139,6 +157,29 @@ impl Index<&str> for Values {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_found_again_also_among_other_names() {
+        let values = |pairs: &[(&str, f64)]| -> Values {
+            pairs
+                .iter()
+                .map(|&(name, value)| (name.to_owned(), value))
+                .collect()
+        };
+        let first = values(&[("a", 1.0), ("b", 2.0)]);
+        let mut same = first.clone();
+        same.insert("b".to_owned(), 3.0);
+        let mut place = Place::default();
+        for (sample, found) in [
+            (&first, Some(2.0)),
+            (&same, Some(3.0)),
+            (&values(&[("b", 4.0)]), Some(4.0)),
+            (&values(&[("a", 5.0)]), None),
+            (&first, Some(2.0)),
+        ] {
+            assert_eq!(sample.get_again("b", &mut place), found);
+        }
+    }
 
     #[test]
     fn columns_may_come_in_any_order_and_some_may_lack() {

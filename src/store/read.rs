@@ -15,7 +15,7 @@ use crate::record::{
     Values,
 };
 
-use super::rows::{Fields, number};
+use super::rows::{Fields, figure};
 use super::{FORMAT, StoreError, latency, rows, tables};
 
 /// Name of the warning that a run read back carries when files of its folder end early.
@@ -38,7 +38,37 @@ pub fn open(dir: &Path) -> Result<Run, StoreError> {
             "it is missing, though run.json names measured cells\nhint: put the file back; the reports in this folder are left as they are",
         ));
     }
-    let mut rows: BTreeMap<u32, Vec<Row>> = by_cell(read_intervals(dir, &mut lost)?);
+    let evidence = &run.evidence;
+    let watched = [
+        ("server.csv", true),
+        ("host.csv", true),
+        ("server_host.csv", evidence.server_host.is_some()),
+        ("replicas.csv", !evidence.replicas.is_empty()),
+    ];
+    // Together: nearly all of a report's time goes into reading these.
+    let ((rows, errors), samples) = rayon::join(
+        || {
+            rayon::join(
+                || Table::read(|lost| read_intervals(dir, lost)),
+                || Table::read(|lost| read_errors(dir, lost)),
+            )
+        },
+        || {
+            watched
+                .par_iter()
+                .map(|&(name, there)| {
+                    Table::read(|lost| {
+                        if there {
+                            read_samples(dir, name, lost)
+                        } else {
+                            Ok(Vec::new())
+                        }
+                    })
+                })
+                .collect::<Vec<_>>()
+        },
+    );
+    let mut rows = rows?.cells(&mut lost);
     for (cell, rows) in &rows {
         for (row, wanted) in rows.iter().zip(1..) {
             if row.number != wanted {
@@ -52,20 +82,14 @@ pub fn open(dir: &Path) -> Result<Run, StoreError> {
             }
         }
     }
-    let mut errors: BTreeMap<u32, Vec<(u32, ErrorCount)>> = by_cell(read_errors(dir, &mut lost)?);
-    let mut server = by_cell(read_samples(dir, "server.csv", &mut lost)?);
-    let mut host = by_cell(read_samples(dir, "host.csv", &mut lost)?);
-    let watched = |there: bool, name: &str, lost: &mut Vec<String>| {
-        let samples = if there {
-            read_samples(dir, name, lost)?
-        } else {
-            Vec::new()
-        };
-        Ok::<_, StoreError>(by_cell(samples))
+    let mut errors = errors?.cells(&mut lost);
+    let mut samples = samples.into_iter();
+    let mut next = || match samples.next() {
+        Some(table) => Ok(table?.cells(&mut lost)),
+        None => Ok(BTreeMap::new()),
     };
-    let evidence = &run.evidence;
-    let mut server_host = watched(evidence.server_host.is_some(), "server_host.csv", &mut lost)?;
-    let mut replicas = watched(!evidence.replicas.is_empty(), "replicas.csv", &mut lost)?;
+    let (mut server, mut host) = (next()?, next()?);
+    let (mut server_host, mut replicas) = (next()?, next()?);
     for cell in &mut run.cells {
         cell.evidence.server_host = server_host.remove(&cell.index).unwrap_or_default();
         cell.evidence.replicas = replicas.remove(&cell.index).unwrap_or_default();
@@ -235,13 +259,31 @@ fn merged<'a>(bytes: Option<Vec<u8>>, parts: impl Iterator<Item = &'a Latency>) 
     Some(Latency::from_packed(bytes?, count, min, max, sum))
 }
 
-/// Rows with their cell, in file order.
-fn by_cell<T>(rows: Vec<(u32, T)>) -> BTreeMap<u32, Vec<T>> {
-    let mut cells: BTreeMap<u32, Vec<T>> = BTreeMap::new();
-    for (cell, row) in rows {
-        cells.entry(cell).or_default().push(row);
+/// A table of a run folder.
+struct Table<T> {
+    /// Rows by cell, in file order.
+    cells: BTreeMap<u32, Vec<T>>,
+    /// What of it was cut off.
+    lost: Vec<String>,
+}
+
+impl<T> Table<T> {
+    fn read(
+        rows: impl FnOnce(&mut Vec<String>) -> Result<Vec<(u32, T)>, StoreError>,
+    ) -> Result<Self, StoreError> {
+        let mut lost = Vec::new();
+        let mut cells: BTreeMap<u32, Vec<T>> = BTreeMap::new();
+        for (cell, row) in rows(&mut lost)? {
+            cells.entry(cell).or_default().push(row);
+        }
+        Ok(Self { cells, lost })
     }
-    cells
+
+    /// Its rows; what was cut off joins `lost`.
+    fn cells(self, lost: &mut Vec<String>) -> BTreeMap<u32, Vec<T>> {
+        lost.extend(self.lost);
+        self.cells
+    }
 }
 
 fn read_intervals(dir: &Path, lost: &mut Vec<String>) -> Result<Vec<(u32, Row)>, StoreError> {
@@ -325,7 +367,7 @@ fn read_samples(
             if value.is_empty() {
                 return None;
             }
-            number(name, value).map_err(|e| wrong = Some(e)).ok()
+            figure(name, value).map_err(|e| wrong = Some(e)).ok()
         });
         let values = Values::placed(names, places, values);
         if let Some(wrong) = wrong {
