@@ -6,7 +6,7 @@ use super::findings::Window;
 use super::stats::mean;
 use super::swings::Swing;
 use crate::probe::names::{host, replica, server};
-use crate::record::{CellRecord, Sample};
+use crate::record::{CellRecord, Place, Sample};
 use crate::units::PerSecond;
 
 /// A window's end finds a sample up to this share of the window away, not farther. \[H\]
@@ -422,10 +422,11 @@ impl<'a> Span<'a> {
 
     /// Values of a gauge in the samples that were taken within the window.
     fn inside(&self, name: &str) -> Vec<f64> {
+        let mut place = Place::default();
         self.samples
             .iter()
             .filter(|s| s.at >= self.window.start && s.at <= self.window.end)
-            .filter_map(|s| s.values.get(name).copied())
+            .filter_map(|s| s.values.get_again(name, &mut place))
             .collect()
     }
 

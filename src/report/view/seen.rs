@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::ladders::step;
 use crate::analysis::{CellEvidenceFinding, Findings, LadderFinding, ReplicaFinding};
-use crate::record::{CellRecord, Digest, Run, Sample};
+use crate::record::{CellRecord, Digest, Place, Run, Sample};
 use crate::report::figures::{MISSING, count, figure, or_missing, percent, whole};
 use crate::units::Ratio;
 
@@ -256,8 +256,9 @@ fn digest(digest: &Digest, all: f64) -> DigestView {
 /// What the probes themselves took.
 fn probes(run: &Run) -> Vec<String> {
     let line = |what: &str, samples: &mut dyn Iterator<Item = &Sample>| {
+        let mut place = Place::default();
         let took: Vec<f64> = samples
-            .filter_map(|s| s.values.get(crate::analysis::PROBE_MS).copied())
+            .filter_map(|s| s.values.get_again(crate::analysis::PROBE_MS, &mut place))
             .collect();
         let highest = took.iter().copied().reduce(f64::max)?;
         let mean = took.iter().sum::<f64>() / took.len() as f64;
