@@ -445,6 +445,44 @@ fn finds_what_stands_in_the_way_without_changing_anything(server: &Server) {
         );
     }
     assert!(found.contains("capbench grants"), "{found}");
+    assert!(
+        found.contains("lacks DROP and INDEX on database `in_the_way`"),
+        "{found}"
+    );
+    // A pattern that stands for the database counts, one that stands for another does not.
+    server.run("CREATE USER maker@localhost");
+    server.run("GRANT PROCESS ON *.* TO maker@localhost");
+    server.run(
+        "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP ON `in\\_the%`.* TO maker@localhost",
+    );
+    server.run("GRANT INDEX ON `in\\_their%`.* TO maker@localhost");
+    let mut maker = root.clone();
+    "maker".clone_into(&mut maker.user);
+    let found = refused(&maker, &plan);
+    assert!(
+        found.len() == 1 && found[0].contains("lacks INDEX on database `in_the_way`"),
+        "{found:?}"
+    );
+    server.run("GRANT INDEX ON `in\\_the%`.* TO maker@localhost");
+    assert_eq!(refused(&maker, &plan), [""; 0]);
+    server.run("REVOKE INDEX ON `in\\_the%`.* FROM maker@localhost");
+    assert_eq!(refused(&maker, &plan).len(), 1);
+    // What everybody may, and what a role gives, no list tells of.
+    let mariadb = value(server, "SELECT VERSION()").contains("MariaDB");
+    if mariadb {
+        server.run("GRANT INDEX ON `in\\_the\\_way`.* TO PUBLIC");
+        assert_eq!(refused(&maker, &plan), [""; 0]);
+        server.run("REVOKE INDEX ON `in\\_the\\_way`.* FROM PUBLIC");
+    }
+    assert_eq!(refused(&maker, &plan).len(), 1);
+    server.run("CREATE ROLE indexer");
+    server.run("GRANT INDEX ON in_the_way.* TO indexer");
+    server.run("GRANT indexer TO maker@localhost");
+    let to = if mariadb { "FOR" } else { "TO" };
+    server.run(&format!("SET DEFAULT ROLE indexer {to} maker@localhost"));
+    assert_eq!(refused(&maker, &plan), [""; 0]);
+    server.run("DROP ROLE indexer");
+    server.run("DROP USER maker@localhost");
     let mut huge = plan.clone();
     huge.dataset.size = DataSize::Rows(1 << 50);
     server.run("CREATE DATABASE in_the_way");

@@ -83,7 +83,8 @@ fn a_private_server_admits_two_accounts_and_leaves_nothing() {
         assert!(!grants.join("\n").contains("SUPER"), "{grants:?}");
         assert!(load.query_drop("SET GLOBAL max_connections = 10").is_err());
         assert!(check_support(&plan, &mut server).unwrap().is_empty());
-        assert!(preflight(&plan, &server).is_empty());
+        let host = capbench::probe::host::facts();
+        assert_eq!(preflight(&plan, &mut server, &host).unwrap(), []);
 
         drop(load);
         server.close(&mut journal).unwrap();

@@ -8,7 +8,7 @@ use super::failure::Failure;
 use crate::execute;
 use crate::interrupt::Interrupt;
 use crate::plan::{self, Plan, Warning};
-use crate::record::Run;
+use crate::record::{HostFacts, Run};
 use crate::target::{self, DataSource, Held, Holder, Journal, Lease, Server};
 use crate::terminal::Terminal;
 
@@ -91,7 +91,7 @@ pub(crate) fn admit(
     run.settings.extend(server.raised().iter().cloned());
     run.warnings = warnings(plan, server, run);
     found.extend(unheld(server)?);
-    found.extend(refusals(plan, server, terminal)?);
+    found.extend(refusals(plan, server, &run.host, terminal)?);
     found.extend(execute::refusals(plan, server).map_err(super::failure::session_failure)?);
     for danger in target::surroundings(plan, server).map_err(Failure::run)? {
         if plan.guard.acknowledges(danger.risk) {
@@ -197,13 +197,18 @@ pub(crate) fn hold(
 }
 
 /// What keeps the plan from running on this server, one line each; lesser limits are said and passed.
-fn refusals(plan: &Plan, server: &mut Server, terminal: &Terminal) -> Result<Vec<String>, Failure> {
+fn refusals(
+    plan: &Plan,
+    server: &mut Server,
+    host: &HostFacts,
+    terminal: &Terminal,
+) -> Result<Vec<String>, Failure> {
     let mut found: Vec<String> = target::check_support(plan, server)
         .map_err(Failure::run)?
         .iter()
         .map(ToString::to_string)
         .collect();
-    for limit in target::preflight(plan, server) {
+    for limit in target::preflight(plan, server, host).map_err(Failure::run)? {
         if limit.blocking {
             found.push(limit.to_string());
         } else {

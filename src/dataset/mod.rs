@@ -16,6 +16,7 @@ mod prepare;
 mod progress;
 mod references;
 mod refusals;
+mod rights;
 mod rows;
 mod schedule;
 mod schema;

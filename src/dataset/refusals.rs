@@ -2,22 +2,20 @@
 //! to begin and for `capbench check`, and again, the first of it, before tables are dropped or loaded.
 
 use super::binlog;
-use super::connect::{connect, enter, first, literal, quoted, run};
+use super::connect::{connect, enter, first};
 use super::error::DatasetError;
 use super::existing;
-use super::marker::{self, MARKER, Marker, State};
+use super::marker::{self, Marker, State};
 use super::ownership::{database_exists, owned};
 use super::progress::Silent;
 use super::references;
+use super::rights;
 use super::schema::has_rows;
 use super::size::{Resolved, disk_space, measured};
 use crate::plan::{Plan, Reset};
 use crate::target::{Attended, Endpoint};
 use crate::units::Bytes;
 use crate::workload::TableLayout;
-
-/// `ER_TABLEACCESS_DENIED_ERROR`, `ER_DBACCESS_DENIED_ERROR`
-const DENIED: [u16; 2] = [1142, 1044];
 
 /// Everything for which the tables of `layout` could not be made ready, or put back later in the run. Asks the
 /// server, changes nothing.
@@ -40,7 +38,7 @@ pub fn refusals(
     let wanted = Marker::wanted(plan, layout, resolved.rows);
     let mut conn = connect(admin)?;
     let mut found: Vec<DatasetError> = read_only(&mut conn)?.into_iter().collect();
-    found.extend(rights(&mut conn, database)?);
+    found.extend(rights::missing(&mut conn, database)?);
     let mut marker = None;
     if database_exists(&mut conn, database)? {
         enter(&mut conn, database)?;
@@ -90,39 +88,6 @@ pub(super) fn read_only(conn: &mut Attended) -> Result<Option<DatasetError>, Dat
             "the server is read_only, so no data is loaded into it\nhint: prepare the data on its source and say `existing = true`, or lift read_only if this is no replica".to_owned(),
         )
     }))
-}
-
-/// What the control account may not do in the database: it has the server prepare such statements, which runs
-/// none. Rights are looked at before a table's existence, seen so on MariaDB 10.11 and MySQL 9.7; of DROP and
-/// INDEX neither tells in this way.
-fn rights(conn: &mut Attended, database: &str) -> Result<Vec<DatasetError>, DatasetError> {
-    let table = format!("{}.{MARKER}", quoted(database));
-    let mut found = Vec::new();
-    for (doing, sql) in [
-        ("making tables", format!("CREATE TABLE {table} (id INT)")),
-        ("reading tables", format!("SELECT 1 FROM {table}")),
-        ("loading rows", format!("INSERT INTO {table} VALUES (1)")),
-        (
-            "noting that rows are changed",
-            format!("UPDATE {table} SET dirty = 1"),
-        ),
-        ("forgetting what was loaded", format!("DELETE FROM {table}")),
-    ] {
-        let asked = run(
-            conn,
-            &format!("PREPARE capbench FROM {}", literal(&sql)),
-            || doing.to_owned(),
-        );
-        match asked {
-            Err(error) if error.code().is_some_and(|code| DENIED.contains(&code)) => {
-                found.push(error);
-            }
-            // Anything else that it says is about a table that is yet to be made.
-            Err(error) if error.code().is_none() => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(found)
 }
 
 /// What the tables that are there stand in the way of, before any of them is dropped.

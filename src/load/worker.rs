@@ -17,6 +17,7 @@ use super::shared::{NEVER, Shared, lock};
 use super::spec::LoadError;
 use super::tally::Tally;
 use super::timers::Timers;
+use crate::target::LOGINS;
 
 /// Reports the wake-ups of other threads.
 pub(super) const WAKER: Token = Token(usize::MAX);
@@ -24,9 +25,6 @@ pub(super) const WAKER: Token = Token(usize::MAX);
 const TIMER: Token = Token(usize::MAX - 1);
 /// Size of the buffer into which all sockets of a worker are read.
 const INPUT: usize = 128 * 1024;
-/// Connections that log in at the same time, over all workers; a server accepts them one by one, and its
-/// queue of new ones is short (`back_log`, 80 by default on `MariaDB`).
-const LOGINS: usize = 48;
 /// A poll that took longer has waited: what it reports became ready just now.
 const WAITED: u64 = 50_000;
 /// After the drain time-out: time for killed statements to come back.
@@ -184,7 +182,7 @@ impl<'a> Worker<'a> {
     fn connect_all(&mut self) -> std::io::Result<()> {
         let mut events = Events::with_capacity(1024);
         let mut ready = false;
-        let logins = (LOGINS / self.ctx.shared.wakers.len().max(1)).max(2);
+        let logins = (usize::from(LOGINS) / self.ctx.shared.wakers.len().max(1)).max(2);
         loop {
             let now = self.ctx.tick();
             if self.ctx.shared.abort.load(Ordering::SeqCst) {

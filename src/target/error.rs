@@ -187,6 +187,8 @@ pub(crate) fn io_words(error: &io::Error) -> String {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             "no answer within the time limit".to_owned()
         }
+        // The TLS library tells it in a sentence of its own, with a link to its manual.
+        io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -196,5 +198,24 @@ pub(crate) fn code(error: &mysql::Error) -> Option<u16> {
     match error {
         mysql::Error::MySqlError(e) => Some(e.code),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_of_the_stream_is_told_in_words_and_not_in_the_librarys() {
+        let end = || {
+            io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "peer closed connection without sending TLS close_notify: see the manual",
+            )
+        };
+        let said = "the server closed the connection";
+        assert_eq!(words(&mysql::Error::IoError(end())), said);
+        let framed = mysql_common::proto::codec::error::PacketCodecError::Io(end());
+        assert_eq!(words(&mysql::Error::CodecError(framed)), said);
     }
 }

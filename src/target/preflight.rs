@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::server::Server;
+use super::{TargetError, headroom};
 use crate::plan::{Address, Place, Plan, Protocol, Setting, SettingValue, Step};
-use crate::record::Flavour;
+use crate::record::{Flavour, HostFacts};
 
 /// Connections beside the load: administrator, capbench's own, probe, guard, the killer of hung
 /// queries, and room for a DBA who looks on.
 const CONTROL_CONNECTIONS: u64 = 10;
+/// Clients that log in at the same time, over all workers: a server accepts them one by one, and its queue of new
+/// ones is short (`back_log`, 80 by default on `MariaDB`).
+pub const LOGINS: u16 = 48;
 /// Default of `max_connections` in all flavours.
 const DEFAULT_MAX_CONNECTIONS: u64 = 151;
 /// Default of `max_prepared_stmt_count` in all flavours.
@@ -55,7 +59,7 @@ pub(super) struct Needs {
     /// Concurrent clients of the load.
     pub(super) clients: u64,
     /// Connections in all.
-    connections: u64,
+    pub(super) connections: u64,
     /// Server-side prepared statements.
     prepared: u64,
     /// The workload that needs them, and the count for one client.
@@ -116,15 +120,29 @@ pub(super) fn needs(plan: &Plan) -> Needs {
 
 /// Every limit of this server and this host that the plan would run into, after the plan's own settings have
 /// raised what they raise; its variables as they were when it was opened. Raises capbench's own soft limit of open
-/// files as far as the hard one allows.
-pub fn preflight(plan: &Plan, server: &Server) -> Vec<Limit> {
-    let mut limits = server_limits(plan, &server.identity().variables, server.flavour());
+/// files as far as the hard one allows. Also what would be tight, as notes; `host` is this machine.
+///
+/// # Errors
+/// The server does not answer.
+pub fn preflight(
+    plan: &Plan,
+    server: &mut Server,
+    host: &HostFacts,
+) -> Result<Vec<Limit>, TargetError> {
+    let variables = &server.identity().variables;
+    let mut limits = server_limits(plan, variables, server.flavour());
     let needs = needs(plan);
+    let memory = server.identity().local.then_some(host.memory);
+    let memory = memory.filter(|memory| memory.0 > 0);
+    limits.extend(headroom::notes(plan, &needs, variables, memory));
     limits.extend(open_files(&needs, raise_open_files()));
     if matches!(server.load_endpoint().address, Address::Tcp { .. }) {
         limits.extend(ports(&needs));
     }
-    limits
+    if !server.is_managed() {
+        limits.extend(headroom::clock(server)?);
+    }
+    Ok(limits)
 }
 
 /// The arithmetic on the server's variables.
@@ -255,7 +273,7 @@ fn variant_limits(plan: &Plan, name: &str, needed: u64, why: &str) -> Vec<Limit>
 }
 
 /// To the next round figure, so that a statement to paste looks like one a person would write.
-fn round_up(n: u64) -> u64 {
+pub(super) fn round_up(n: u64) -> u64 {
     let step = 10_u64.pow(n.max(1).ilog10().saturating_sub(1));
     n.div_ceil(step) * step
 }

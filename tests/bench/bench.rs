@@ -70,10 +70,16 @@ fn bench(settings: &Settings) -> Result<()> {
         trials::loading(settings, &mut subject, &mut report)?;
         resets::resetting(settings, &mut subject, &mut report)?;
         subject.close()?;
+        // What comes after may fail; this took its time.
+        save(settings, &report)?;
     }
     report.section("Of capbench alone");
     tasks::large_report(settings, &mut report)?;
     println!("{}", report.text());
+    save(settings, &report)
+}
+
+fn save(settings: &Settings, report: &Report) -> Result<()> {
     if let Some(path) = &settings.write {
         std::fs::write(path, report.markdown())
             .with_context(|| format!("cannot write {}", path.display()))?;

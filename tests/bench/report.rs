@@ -95,6 +95,8 @@ pub(crate) struct Report {
     quick: bool,
     /// Server, rows.
     servers: Vec<(String, Vec<Row>)>,
+    /// Pairs that were measured again, and why.
+    again: Vec<String>,
 }
 
 const HEADINGS: [&str; 7] = [
@@ -143,7 +145,17 @@ impl Report {
             facts,
             quick: settings.quick,
             servers: Vec::new(),
+            again: Vec::new(),
         }
+    }
+
+    /// A pair in which a tool failed counts for neither.
+    pub(crate) fn measured_again(&mut self, what: &str, error: &anyhow::Error) {
+        let server = self.servers.last().map_or("", |(server, _)| server);
+        let why = format!("{error:#}");
+        // The last line is the one that tells.
+        let why = why.trim().lines().last().unwrap_or_default();
+        self.again.push(format!("- {server}, {what}: {why}"));
     }
 
     pub(crate) fn server(&mut self, subject: &Subject) {
@@ -228,6 +240,13 @@ impl Report {
         );
         out.push('\n');
         out.push_str(&self.losses());
+        if !self.again.is_empty() {
+            let _ = write!(
+                out,
+                "\n## Pairs measured again\n\nA tool failed in them, so that they count for neither.\n\n{}\n",
+                self.again.join("\n")
+            );
+        }
         if self.quick {
             out.push_str(QUICK);
         }

@@ -8,15 +8,32 @@ use crate::settings::Settings;
 use crate::subject::Subject;
 use crate::tools::{self, Measured, Tool, Trial};
 
+/// Pairs in which a tool failed are measured again, so many in a row; the report names each.
+const AGAIN: usize = 3;
+
 fn pairs(
     settings: &Settings,
+    report: &mut Report,
     what: &str,
     mut once: impl FnMut(Tool, usize) -> Result<Measured>,
 ) -> Result<Vec<(Measured, Measured)>> {
     let mut pairs = Vec::new();
-    for pair in 0..settings.pairs {
-        let theirs = once(Tool::Sysbench, pair)?;
-        let ours = once(Tool::Capbench, pair)?;
+    let mut failed = 0;
+    while pairs.len() < settings.pairs {
+        let pair = pairs.len();
+        let both =
+            once(Tool::Sysbench, pair).and_then(|theirs| Ok((theirs, once(Tool::Capbench, pair)?)));
+        let (theirs, ours) = match both {
+            Ok(both) => both,
+            Err(error) if failed < AGAIN => {
+                failed += 1;
+                eprintln!("  {what}, pair {}: measured again: {error:#}", pair + 1);
+                report.measured_again(what, &error);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        failed = 0;
         eprintln!(
             "  {what}, pair {}: sysbench {:.0}/s, capbench {:.0}/s; CPU a query {:.2} and {:.2} µs",
             pair + 1,
@@ -49,7 +66,7 @@ pub(crate) fn throughput(
             }
             let what = format!("{workload} × {clients}");
             subject.rest()?;
-            let pairs = pairs(settings, &what, |tool, pair| {
+            let pairs = pairs(settings, report, &what, |tool, pair| {
                 let trial = Trial {
                     workload: workload.clone(),
                     clients,
@@ -119,7 +136,7 @@ pub(crate) fn memory(
         pairs: settings.pairs.min(3),
         ..settings.clone()
     };
-    let pairs = pairs(&few, &what, |tool, pair| {
+    let pairs = pairs(&few, report, &what, |tool, pair| {
         let trial = Trial {
             workload: "oltp_point_select".to_owned(),
             clients,
